@@ -465,8 +465,9 @@ final class AgentHandler: ChannelDuplexHandler {
     func stall() {
         guard !isStalled else { return }
         isStalled = true
-        context?.flush()
         detachAll()
+        // The flush may find room at once, and attach all instances again.
+        context?.flush()
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
