@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LZ4 blocks of the system's liblz4 for the rows of a cluster's log. Only programs that run clusters link this module.
-// Rests on CLZ4.
+// LZ4 blocks of the system's liblz4 for the rows of a cluster's log. A program without clusters does not link the
+// module. Rests on CLZ4.
 // Source: lz4.h of LZ4 1.9.4.
 
 internal import CLZ4
 import MartletStore
 
-/// The packing of rows with LZ4. Each row is a block of its own.
+/// The packing of rows with LZ4: a block for each row.
 package struct LZ4Packing: RedoPacking {
     package let number: UInt8 = 1
 
@@ -33,7 +33,7 @@ package struct LZ4Packing: RedoPacking {
     package func unpack(_ bytes: UnsafeRawBufferPointer, byteCount: Int) -> [UInt8]? {
         guard let packedCount = Int32(exactly: bytes.count),
             let capacity = Int32(exactly: byteCount),
-            // A block has at most 255 bytes for each of its own, so hostile bytes take no room that they do not fill.
+            // LZ4 unpacks a byte to 255 bytes at most. A longer length is hostile, and takes no room.
             byteCount <= 255 * bytes.count
         else { return nil }
         let unpacked = [UInt8](unsafeUninitializedCapacity: byteCount) { unpacked, count in

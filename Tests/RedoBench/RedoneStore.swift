@@ -3,7 +3,7 @@
 // Two stores, of which the second knows the first only by the rows of a log: it begins empty, applies each row, and
 // must then have equal contents. Rests on MartletStore and MartletLZ4.
 
-package import EngineBench
+import EngineBench
 import MartletBase
 package import MartletEngine
 import MartletLZ4
@@ -99,16 +99,18 @@ package final class RedoneStore: RowStore {
         StorageError(operation: "redo", code: 0, text: text, isFull: false)
     }
 
+    /// No key is below, because LMDB has no empty keys.
+    private static let lowest = Key(bytes: [0])
+
     /// The first row that the two stores have not in common.
     package func difference() throws -> String? {
         try first.read { (one) throws in
             try second.read { (other) throws in
                 for table in Table.allCases {
-                    let (cursor, otherCursor) = (
-                        try Cursor(one.raw, table), try Cursor(other.raw, table)
-                    )
+                    let cursor = try Cursor(one.raw, table)
+                    let otherCursor = try Cursor(other.raw, table)
                     var (row, otherRow) = (
-                        try cursor.seek(Key()), try otherCursor.seek(Key())
+                        try cursor.seek(Self.lowest), try otherCursor.seek(Self.lowest)
                     )
                     while row != nil || otherRow != nil {
                         guard let left = row, let right = otherRow,
