@@ -181,6 +181,7 @@ private final class MailboxHistory {
                 case .none: nil
                 case .app: Bench.owner(mailboxes[index].instance).appKey
                 case .named(let key): CollapseDigest(of: key)
+                case .opaque: preconditionFailure("The histories have no opaque messages.")
                 }
             mailboxes[index].log.append(
                 isDiscarded

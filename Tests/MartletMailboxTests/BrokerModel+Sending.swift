@@ -168,6 +168,8 @@ extension BrokerModel {
             case .none: nil
             case .app: instance.app
             case .named(let name): name
+            case .opaque:
+                preconditionFailure("The histories have no opaque messages: see OpaqueTests.")
             }
         let held: ((EagerMailbox.Item) -> Bool)? =
             if let connection = instance.connection {
