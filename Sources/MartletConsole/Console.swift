@@ -25,10 +25,10 @@ public struct ConsoleConfiguration: Sendable {
 /// The console of one broker.
 public final class Console: Sendable {
     let broker: Broker
-    let configuration: ConsoleConfiguration
-    let people: People
+    package let configuration: ConsoleConfiguration
+    package let people: People
     let sampler: Sampler
-    let viewers = Viewers()
+    package let viewers = Viewers()
     let logins = LoginTurns()
     private let log: AuditLog
 

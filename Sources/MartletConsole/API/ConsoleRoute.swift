@@ -4,16 +4,16 @@
 // the same values. Rests on Route.
 
 import Martlet
-import MartletAccess
+package import MartletAccess
 import MartletAnswers
-import MartletGateway
+package import MartletGateway
 
 /// A route below `/console/api/v1/`.
-struct ConsoleRoute: Sendable {
+package struct ConsoleRoute: Sendable {
     typealias Handler = @Sendable (ConsoleCall) async throws -> ConsoleReply
 
     /// Who may call a route.
-    enum Access: Sendable, Hashable {
+    package enum Access: Sendable, Hashable {
         /// Everybody: to sign in.
         case anyone
         /// Persons with this role, in the project of the path if the path has one.
@@ -23,10 +23,10 @@ struct ConsoleRoute: Sendable {
     }
 
     /// A parameter of the query, or a member of the body.
-    struct Field: Sendable, Hashable {
-        enum Kind: String, Sendable { case string, integer, boolean, object, strings }
+    package struct Field: Sendable, Hashable {
+        package enum Kind: String, Sendable { case string, integer, boolean, object, strings }
 
-        var name: String
+        package var name: String
         var kind: Kind
         var isRequired: Bool
         var about: String
@@ -40,14 +40,14 @@ struct ConsoleRoute: Sendable {
     }
 
     /// The name in the metrics and in OpenAPI: `topics.list`.
-    var name: String
-    var method: GatewayCall.Method
+    package var name: String
+    package var method: GatewayCall.Method
     /// Path below `/console/api/v1/`, with parts `{name}` and `{name}:verb`.
-    var path: String
-    var access: Access
+    package var path: String
+    package var access: Access
     /// What the route does, as a sentence.
     var summary: String
-    var query: [Field]
+    package var query: [Field]
     var body: [Field]
     /// What the answer is, as a sentence.
     var answer: String
@@ -72,7 +72,7 @@ struct ConsoleRoute: Sendable {
     static let prefix = "console/api/v1/"
 
     /// All routes of the API. A new area needs a list of routes in a new file, and a line here.
-    static let all: [ConsoleRoute] =
+    package static let all: [ConsoleRoute] =
         session + live + projects + messages + audiences + topics + devices + groups + keys + people
         + documents
 
@@ -83,7 +83,7 @@ struct ConsoleRoute: Sendable {
     ]
 
     /// The names of the path's parameters.
-    var parameters: [String] {
+    package var parameters: [String] {
         path.split(separator: "/").compactMap { part in
             guard part.first == "{", let end = part.firstIndex(of: "}") else { return nil }
             return String(part[part.index(after: part.startIndex)..<end])

@@ -5,13 +5,13 @@
 
 import FoundationEssentials
 import Glibc
-import Martlet
+package import Martlet
 import MartletAccess
 import MartletCrypto
 import Synchronization
 
 /// Who may use a console, and who does.
-final class People: Sendable {
+package final class People: Sendable {
     private struct State {
         var table = SessionTable()
         var list = AccessList()
@@ -49,7 +49,7 @@ final class People: Sendable {
 
     /// The person whose session a cookie has.
     /// - Throws: `UNAUTHENTICATED` without an open session, `UNAVAILABLE` if the file of users cannot be read.
-    func session(in cookie: String, isSecure: Bool) throws(MartletError) -> Person {
+    package func session(in cookie: String, isSecure: Bool) throws(MartletError) -> Person {
         let name = Self.cookieName(isSecure: isSecure) + "="
         for part in cookie.split(separator: ";") {
             let part = part.drop { $0 == " " }

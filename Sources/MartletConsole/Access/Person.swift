@@ -6,9 +6,9 @@ import Martlet
 import MartletAccess
 
 /// A person with an open session.
-struct Person: Sendable {
+package struct Person: Sendable {
     /// Name of the user; `link` for a session of a one-time link.
-    let name: String
+    package let name: String
     let role: ConsoleRole
     /// ID of the only project that the person sees; nil: all projects.
     let project: String?

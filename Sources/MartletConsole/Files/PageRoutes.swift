@@ -9,14 +9,14 @@ import MartletCrypto
 import MartletGateway
 
 /// A file of the console's pages.
-struct PageFile: Sendable {
+package struct PageFile: Sendable {
     let name: String
-    let bytes: [UInt8]
+    package let bytes: [UInt8]
     /// SHA-256 of the bytes, in quotes as the header `etag` has it.
     let tag: String
 
     /// All files of the folder `Web`.
-    static let all: [String: PageFile] = {
+    package static let all: [String: PageFile] = {
         var files: [String: PageFile] = [:]
         for index in 0..<martlet_console_file_count {
             let file = martlet_console_file(index)

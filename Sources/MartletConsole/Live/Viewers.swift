@@ -8,11 +8,11 @@ import Martlet
 import Synchronization
 
 /// The open streams of a console.
-final class Viewers: Sendable {
+package final class Viewers: Sendable {
     private let open = Mutex<[String: Int]>([:])
 
     /// Open streams of all sessions.
-    var count: Int { open.withLock { $0.values.reduce(0, +) } }
+    package var count: Int { open.withLock { $0.values.reduce(0, +) } }
 
     /// Begins a stream.
     /// - Parameter watch: the project to follow; nil: none.

@@ -8,7 +8,7 @@ import MartletAccess
 import MartletGateway
 import Testing
 
-@testable import MartletConsole
+import MartletConsole
 
 @Suite("Console: access")
 struct ConsoleAccessTests {

@@ -9,7 +9,7 @@ import MartletAnswers
 import MartletGateway
 import Testing
 
-@testable import MartletConsole
+import MartletConsole
 
 @Suite("Console: API and pages")
 struct ConsoleTests {

@@ -9,7 +9,7 @@ import MartletAccess
 import MartletGateway
 import Testing
 
-@testable import MartletConsole
+import MartletConsole
 
 /// A console of a running broker.
 final class ConsoleWorld: Sendable {
