@@ -74,7 +74,7 @@ struct ReopeningTests {
             let number = try bench.files.read { (transaction) throws in transaction.snapshot }
             #expect(number > lastNumber)
             lastNumber = number
-            let another = try bench.register(in: "tides")
+            let another = try bench.register(1, in: "tides")[0]
             try bench.change(.subscribe, "all", [another], in: instance.project)
             #expect(try bench.members(of: "all", in: instance.project).count == round)
             Self.rest()
