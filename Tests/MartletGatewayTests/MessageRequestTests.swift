@@ -297,7 +297,7 @@ struct MessageRequestTests {
         #expect(message.message == Message(data: ["k": "2"], android: .init()))
         #expect(
             try lines(body, for: .android) == [
-                "lifespan seconds(2419200)", "priority normal", "data k=2",
+                "lifespan longest", "priority normal", "data k=2",
             ])
     }
 

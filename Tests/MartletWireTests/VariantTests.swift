@@ -329,13 +329,6 @@ private let common = Message(
             Message(android: .init(restrictedPackageName: String(repeating: "k", count: 256))),
             "message.android.restricted_package_name"
         ),
-        (
-            "a long block",
-            Message(
-                android: .init(
-                    options: [.init(key: "o", value: String(repeating: "v", count: 4091))])),
-            "message.android"
-        ),
     ]
 
     @Test("MSG-4, MSG-5 what a block may not say", arguments: 0..<Self.wrong.count)

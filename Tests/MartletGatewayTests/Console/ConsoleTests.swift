@@ -147,7 +147,7 @@ struct ConsoleTests {
             for key in [nil, "score"] {
                 _ = try await world.broker.send(
                     OutgoingMessage(
-                        to: .token(device.token), Message(notification: .init(title: "Storm")),
+                        to: .token(device.token), Message(data: ["wind": "10"]),
                         collapseKey: key), in: "tides")
             }
             let found = try world.json(
