@@ -6,7 +6,7 @@ PACKAGES := liburing-dev libjemalloc-dev liblmdb-dev libssl-dev
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests Benchmarks/Sources
 
-.PHONY: run build test browser-test mailbox-histories simulate deps python python-sdks browser format format-check clean
+.PHONY: run build test browser-test mailbox-histories simulate deps python python-sdks console-test format format-check clean
 
 # The demo; in a terminal it goes on serving until Ctrl-C.
 run: deps
@@ -24,13 +24,13 @@ ON_EPOLL := '^(MartletTests|EndToEndTests)\.'
 
 # What the tests need beside what the programs need.
 test: PACKAGES += liblz4-dev
-test: deps python python-sdks browser
+test: deps python python-sdks
 	swift build -c release --build-tests
 	swift test -c release --skip-build --skip $(OVER_SOCKETS)
 	swift test -c release --skip-build --filter $(OVER_SOCKETS) \
 	    --experimental-maximum-parallelization-width 2
 	MARTLET_TRANSPORT=epoll swift test -c release --skip-build --filter $(ON_EPOLL) \
-	    --skip 'ConsoleBrowserTests' --experimental-maximum-parallelization-width 2
+	    --experimental-maximum-parallelization-width 2
 	python3 -m unittest discover -s Benchmarks/Harness
 
 # Random histories of mailboxes beside a naive broker: COUNT of them from seed FIRST on, or the one
@@ -119,14 +119,13 @@ browser-test: python-sdks
 	    && $(SDKS)-push/bin/python -B Tests/Python/push_browser.py \
 	        "$$(swift build --show-bin-path)/martlet" firefox-esr .build/browser-test.log
 
-# A browser with its driver, and Selenium, for the test of the console. Where the three cannot be had, the test is
-# skipped. A run of CI never skips the test.
+# The console in Chromium from Debian, driven by Selenium. It takes minutes, so `make test` does not run it.
 BROWSER := .build/python-browser
-browser: python
-	@[ -e $(BROWSER)/installed ] || $(MAKE) --no-print-directory $(BROWSER)/installed || { [ -z "$(CI)" ] \
-	    && echo "Without Chromium and Selenium the test of the console in a browser is skipped."; }
+console-test: $(BROWSER)/installed
+	swift build -c release --build-tests
+	swift test -c release --skip-build --filter EndToEndTests.ConsoleBrowserTests
 
-$(BROWSER)/installed: Tests/Python/requirements-browser.txt
+$(BROWSER)/installed: Tests/Python/requirements-browser.txt | python
 	@echo "Installing chromium, chromium-driver and into $(BROWSER): $$(tr '\n' ' ' < $<)"
 	[ -x /usr/bin/chromedriver ] || { $(SUDO) apt-get update -q \
 	    && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q \

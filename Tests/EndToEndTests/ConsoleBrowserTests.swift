@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The console in a real browser: `Tests/Python/console_browser.py`, with Chromium and its driver of Debian, and Selenium in
-// `.build/python-browser` (`make browser`). Rests on Desk.
+// `.build/python-browser` (`make console-test`). Rests on Desk.
 
 import Foundation
 import Testing
@@ -19,7 +19,7 @@ struct ConsoleBrowserTests {
 
     @Test(
         "GW-9 a newcomer opens the link, composes to an exact audience, sees the message arrive, and sends again to the rest",
-        .enabled(if: hasBrowser, "needs Chromium: make browser"))
+        .enabled(if: hasBrowser, "needs Chromium: make console-test"))
     func newcomer() throws {
         let process = Process()
         process.executableURL = Self.environment.appending(path: "bin/python")
