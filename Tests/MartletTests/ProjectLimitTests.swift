@@ -36,10 +36,13 @@ struct ProjectLimitTests {
                 UpstreamRequest(
                     correlation: device.nextCorrelation(), messageID: id,
                     message: try message.encodedUpstream())))
-        switch try device.next() {
-        case .upstreamAccepted: return
-        case .error(let error): throw error.error
-        case let frame: throw Peer.Failure.unexpected(frame)
+        while true {
+            switch try device.next() {
+            case .upstreamAccepted: return
+            case .deliver: continue
+            case .error(let error): throw error.error
+            case let frame: throw Peer.Failure.unexpected(frame)
+            }
         }
     }
 
