@@ -676,7 +676,7 @@ def hostility(server):
             assert False, path
         except (AssertionError, Exception) as error:
             assert "404" in str(error), error
-    # A user agent that does not read holds up neither the broker nor others, and has everything in its mailbox.
+    # A user agent that does not read holds up neither the broker nor others. Its messages are in its mailbox.
     slow, quick = server.agent().connect(), server.agent("kde").connect()
     silted, clear = slow.register(), quick.register()
     count = 1500
@@ -727,10 +727,12 @@ def stopping(server):
 
 SCENARIOS = [dialects, rfc8291, heads, vapid, answers, withdrawals, absence, repetition, identities,
              registrations, mailbox, urgency, retries, kills, hostility, stopping]
+WITHOUT_QUOTA = ["device-messages-per-minute=0", "device-messages-per-hour=0"]
 OPTIONS = {
     "vapid": {"origins": ["https://push.example.org"]},
+    # STO-1: a user agent that does not read is away, and would have the last 100 messages alone.
+    "hostility": {"limits": WITHOUT_QUOTA + ["stored-per-instance-max=0"]},
 }
-WITHOUT_QUOTA = ["device-messages-per-minute=0", "device-messages-per-hour=0"]
 
 
 def main():
@@ -744,7 +746,7 @@ def main():
     for scenario in SCENARIOS:
         if wanted and scenario.__name__ not in wanted:
             continue
-        server = Server(limits=WITHOUT_QUOTA, **OPTIONS.get(scenario.__name__, {}))
+        server = Server(**{"limits": WITHOUT_QUOTA, **OPTIONS.get(scenario.__name__, {})})
         began = time.monotonic()
         try:
             scenario(server)
