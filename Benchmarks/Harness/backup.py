@@ -30,9 +30,13 @@ def run(binaries, data, instances, progress, report):
         progress(number + 1, 3, f"backup of {text}, beside deliveries, {kind}")
         shutil.rmtree(folder / "backup", ignore_errors=True)
         with Martlet(binaries, data=data) as server:
-            quiet = windows(server, kind, lambda found: len(found) == QUIET_WINDOWS)
+            # The same device in all windows: another one would be one more subscriber of the topic.
+            device = ["--project", f"deliveries-{number}", "--load", folder / "device"]
+            generator(
+                server, PROTOCOLS[kind], 1, *device[:2], "--save", folder / "device", "--idle")
+            quiet = windows(server, kind, device, lambda found: len(found) == QUIET_WINDOWS)
             command = Command(binaries, "backup", folder / "backup", "--data", data)
-            beside = windows(server, kind, lambda _: command.has_ended())
+            beside = windows(server, kind, device, lambda _: command.has_ended())
             seconds.append(command.seconds())
         # The last window began beside the backup and ended without.
         beside = beside[:-1] or beside
@@ -67,13 +71,13 @@ def run(binaries, data, instances, progress, report):
         f"of windows of {WINDOW_SECONDS} s."]))
 
 
-def windows(server, kind, is_over):
+def windows(server, kind, device, is_over):
     """Deliveries at a fixed rate, window after window."""
     found = []
     while not is_over(found):
         found.append(delivered(generator(
-            server, PROTOCOLS[kind], 1, "--project", "deliveries", "--rate", RATE, "--seconds",
-            WINDOW_SECONDS, "--warmup", 0.2)))
+            server, PROTOCOLS[kind], 1, *device, "--rate", RATE, "--seconds", WINDOW_SECONDS,
+            "--warmup", 0.2)))
     return found
 
 
