@@ -10,7 +10,7 @@ import MartletAccess
 import MartletCrypto
 import Synchronization
 
-/// Who may use a console, and who does.
+/// The users of a console, and their open sessions.
 package final class People: Sendable {
     private struct State {
         var table = SessionTable()

@@ -9,7 +9,7 @@
 import MartletBase
 import MartletRows
 
-/// The sums of one project: one for each token table, and one for each kind of due rows.
+/// The sums of a project: a sum for each token table, and for each kind of due rows.
 struct RowSums: Equatable {
     /// A sum: a kind of due rows by its raw value, or a token table.
     struct Slot: Hashable {

@@ -450,7 +450,7 @@ final class AgentHandler: ChannelDuplexHandler {
 
     // MARK: Messages
 
-    /// Whether the peer reads what it is sent.
+    /// Whether the peer reads its messages.
     var mayTake: Bool { !isStalled && context?.channel.isWritable ?? false }
 
     /// Passes a message on.
