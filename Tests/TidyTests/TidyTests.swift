@@ -209,28 +209,77 @@ struct TidyTests {
 
     // MARK: Numbers
 
-    /// The values of the integer literals of a source, products and shifts worked out.
+    /// The values of the integer literals of a source, products and shifts worked out. Bytes are scanned, because
+    /// a regular expression over all sources takes a minute.
     private static func integers(of source: String) -> Set<Int> {
-        let code = source.replacing(/\/\/.*/, with: "")
         var found: Set<Int> = []
-        for match in code.matches(of: /\b\d[\d_]*(?:\s*(?:<<|\*)\s*\d[\d_]*)*/) {
-            var value: Int?
-            var isShift = false
-            for part in String(match.0).replacing("_", with: "").matches(of: /\d+|<<|\*/) {
-                guard let number = Int(part.0) else {
-                    isShift = part.0 == "<<"
-                    continue
-                }
-                guard let before = value else {
-                    value = number
-                    continue
-                }
-                value =
-                    isShift ? before << number : before.multipliedReportingOverflow(by: number).0
-            }
-            if let value { found.insert(value) }
+        for line in source.utf8.split(separator: UInt8(ascii: "\n")) {
+            found.formUnion(integers(ofLine: Array(line)))
         }
         return found
+    }
+
+    private static func integers(ofLine line: [UInt8]) -> Set<Int> {
+        var found: Set<Int> = []
+        var value: Int?
+        var operation: UInt8?
+        var index = 0
+        while index < line.count {
+            let byte = line[index]
+            let next = index + 1 < line.count ? line[index + 1] : 0
+            if byte == UInt8(ascii: "/"), next == byte { break }
+            if isDigit(byte) {
+                var number = 0
+                while index < line.count, isWordByte(line[index]) {
+                    if isDigit(line[index]) {
+                        number = number &* 10 &+ Int(line[index] - UInt8(ascii: "0"))
+                    }
+                    index += 1
+                }
+                switch (value, operation) {
+                case (let before?, UInt8(ascii: "<")): value = before << number
+                case (let before?, UInt8(ascii: "*")): value = before &* number
+                default:
+                    if let value { found.insert(value) }
+                    value = number
+                }
+                operation = nil
+                continue
+            }
+            if byte == UInt8(ascii: "*") || byte == UInt8(ascii: "<") && next == byte {
+                operation = byte
+                index += byte == next ? 2 : 1
+                continue
+            }
+            if byte != UInt8(ascii: " ") {
+                if let value { found.insert(value) }
+                (value, operation) = (nil, nil)
+                // A name with a digit in it is not a number.
+                while index + 1 < line.count, isWordByte(byte), isWordByte(line[index + 1]) {
+                    index += 1
+                }
+            }
+            index += 1
+        }
+        if let value { found.insert(value) }
+        return found
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        UInt8(ascii: "0")...UInt8(ascii: "9") ~= byte
+    }
+
+    private static func isWordByte(_ byte: UInt8) -> Bool {
+        isDigit(byte) || byte == UInt8(ascii: "_")
+            || UInt8(ascii: "a")...UInt8(ascii: "z") ~= byte | 0x20
+    }
+
+    /// The types that a source declares.
+    private static func types(of source: String) -> Set<Substring> {
+        let words = source.split { !($0.isASCII && ($0.isLetter || $0.isNumber || $0 == "_")) }
+        return Set(
+            zip(words, words.dropFirst())
+                .filter { ["struct", "enum", "class"].contains($0.0) }.map(\.1))
     }
 
     /// The numbers of a text with their units, each with the values that a constant for it may have.
@@ -271,6 +320,7 @@ struct TidyTests {
         let sources = try Self.files(below: "Sources", ending: ".swift")
         let limits = try sources.filter { $0.contains("Limits") }
             .reduce(into: Set<Int>()) { $0.formUnion(Self.integers(of: try Self.text($1))) }
+        let declaring = try sources.map { (file: $0, types: Self.types(of: try Self.text($0))) }
         var rowCount = 0
         for row in table.split(separator: "\n") {
             let cells = row.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
@@ -278,10 +328,10 @@ struct TidyTests {
                 continue
             }
             rowCount += 1
-            let named = try sources.filter { file in
-                if file.contains("/\(name).swift") || file.contains("/\(name)+") { return true }
-                return try Self.text(file).contains(try Regex("(struct|enum|class) \(name)\\b"))
-            }
+            let named = declaring.filter {
+                $0.file.contains("/\(name).swift") || $0.file.contains("/\(name)+")
+                    || $0.types.contains(name[...])
+            }.map(\.file)
             #expect(!named.isEmpty, "\(cells[0])")
             let known = try named.reduce(into: limits) {
                 $0.formUnion(Self.integers(of: try Self.text($1)))
