@@ -100,7 +100,9 @@ static void greet(struct device *device) {
         at += listed * 8;
     } else {
         at = putString(putString(putHello(frame, 3), project->name), "com.example.stress");
-        *at++ = 1;
+        *at++ = 1;  // android
+        *at++ = 1;  // a registration key
+        at = putString(at, project->registrationKey);
     }
     tell(device, frame, finishFrame(frame, at));
 }

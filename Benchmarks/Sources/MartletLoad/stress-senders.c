@@ -32,6 +32,14 @@ static uint8_t answer(int descriptor, uint8_t *frame) {
     return frame[4];
 }
 
+/// PROJECT has the key behind the project's ID, which is 9 bytes into the frame, and 30 bytes of other fields.
+static void keepRegistrationKey(struct project *project, const uint8_t *frame) {
+    const uint8_t *key = frame + 9 + 2 + loadField(frame + 9, 2) + 30;
+    size_t bytes = loadField(key, 2);
+    if (bytes == 0 || bytes >= sizeof project->registrationKey) fail("unexpected registration key");
+    memcpy(project->registrationKey, key + 2, bytes);
+}
+
 void makeProjects(void) {
     static uint8_t frame[1 << 18];
     int descriptor = openAdministrator("");
@@ -42,6 +50,7 @@ void makeProjects(void) {
         *at++ = 0;
         writeAll(descriptor, frame, finishFrame(frame, at));
         if (answer(descriptor, frame) != 0x31) fail("no project was made");
+        keepRegistrationKey(project, frame);
     }
     close(descriptor);
 }

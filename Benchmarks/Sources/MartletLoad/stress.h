@@ -60,6 +60,8 @@ struct asked { uint64_t sequence; uint32_t device; bool isAnswered; };
 
 struct project {
     char name[32];
+    // Its new devices present it.
+    char registrationKey[64];
     int descriptor;
     bool isOpen;
     uint32_t firstDevice, deviceCount;
