@@ -229,8 +229,8 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
 
 /// OPS-6, NET-6: the bounds of TLS in a loop.
 enum SecureBounds {
-    /// Handshake steps in a turn: some 230 µs each, so that other connections wait 4 ms at most.
-    static let handshakeStepsPerTurn = 16
+    /// Handshake steps in a turn: some 230 µs each, so that other connections wait half a millisecond at most.
+    static let handshakeStepsPerTurn = 2
     /// Handshakes in progress. OpenSSL holds some 50 KB for each, so all have 50 MB. At the bound the oldest handshake of
     /// the address with most handshakes ends, so a flood from few addresses ends its own.
     static let handshakesMax = 1024
