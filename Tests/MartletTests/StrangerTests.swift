@@ -192,7 +192,11 @@ struct StrangerTests {
             $0.handshakeSeconds = 100
         }
         let silent = try (0..<60).map { _ in try test.peer(from: 2) }
-        waitUntil { test.broker.statistics.connectionCount == 60 }
+        // A machine that is busy for seconds lets the first give up their places before the last has come.
+        waitUntil {
+            let statistics = test.broker.statistics
+            return statistics.connectionCount + Int(statistics.turnedAwayCount) >= silent.count
+        }
         try await Task.sleep(for: .seconds(4))
         var known: [Peer] = []
         for _ in 0..<40 { known.append(try test.newDevice(from: 3).peer) }
