@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# make bench: everything, within half an hour. make bench QUICK=1: under five minutes.
+# make bench: everything, within an hour and a quarter. make bench QUICK=1: under five minutes.
 # make bench ONLY=fanout,micro: some sections. make bench-publish REPORT=FOLDER: into the README.
 
 BENCH_PACKAGES := redis-server nats-server mosquitto wrk python3-venv
