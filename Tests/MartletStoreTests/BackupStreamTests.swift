@@ -73,6 +73,38 @@ struct BackupStreamTests {
         #expect(written.byteCount < UInt64(plain), "neighbours are not written as changes")
     }
 
+    @Test(
+        "OPS-3 keys, users of the console and its log come back, files of a running broker do not")
+    func files() throws {
+        let bench = try StoredBench()
+        _ = try bench.project("tides")
+        let kept = [
+            "admin.key": 64, "token.key": 64, "web-push.key": 64, "registration-tides.key": 40,
+            "console.access": 20_000, "audit.log": Limits.auditFileBytesMax + 1500,
+            "audit.log.1": 0,
+        ]
+        let left = [
+            "registration-gone.key": 40, "console.sessions": 500, "gateway.unanswered": 64,
+            "serve.address": 20, "audit.log.lock": 0,
+        ]
+        func file(_ name: String, in folder: String) -> URL { URL(filePath: "\(folder)/\(name)") }
+        var contents: [String: Data] = [:]
+        for (name, byteCount) in kept.merging(left, uniquingKeysWith: { $1 }) {
+            contents[name] = Data((0..<byteCount).map { UInt8(truncatingIfNeeded: $0 &* 31) })
+            try contents[name]?.write(to: file(name, in: bench.folder.data))
+        }
+        let backup = bench.folder.path + "/backup"
+        _ = try backUp(bench, to: backup)
+        let restored = bench.folder.path + "/restored"
+        _ = try restore(backup, into: restored)
+        for name in kept.keys {
+            #expect(try Data(contentsOf: file(name, in: restored)) == contents[name], "\(name)")
+        }
+        for name in left.keys {
+            #expect(!FileManager.default.fileExists(atPath: "\(restored)/\(name)"), "\(name)")
+        }
+    }
+
     @Test("OPS-3 a backup with any changed byte is refused, and leaves no data folder")
     func changedBytes() throws {
         let bench = try StoredBench()

@@ -13,6 +13,16 @@ import MartletStore
 enum ReadingProcess {
     /// The hidden flag of the second process.
     static let flag = "in-this-process"
+    /// SCHED_IDLE. Source: linux/sched.h.
+    private static let idlePolicy: Int32 = 5
+
+    /// Lets the calling thread, and threads that it starts later, run only on cores that are free. A thread that wakes
+    /// takes the core of an idle-policy thread at once; a thread of a lower nice value may have to wait for the end of
+    /// its slice. Source: sched(7).
+    static func giveWay() {
+        var parameter = sched_param()
+        _ = sched_setscheduler(0, idlePolicy, &parameter)
+    }
 
     /// Runs the typed command line again. Standard input and output are those of the command.
     ///

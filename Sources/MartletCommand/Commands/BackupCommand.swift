@@ -52,8 +52,7 @@ struct BackupCommand: ReportingCommand {
         guard inThisProcess else {
             return try ReadingProcess.run(reading: folder, work: "The backup")
         }
-        // What clients wait for comes first.
-        _ = nice(10)
+        ReadingProcess.giveWay()
         do { try backUp(folder) } catch { throw StoreOpenError(damageIn: folder, error) ?? error }
     }
 

@@ -44,6 +44,7 @@ struct CheckCommand: ReportingCommand {
         guard inThisProcess else {
             return try ReadingProcess.run(reading: folder, work: "The check")
         }
+        ReadingProcess.giveWay()
         do { try check(folder) } catch { throw StoreOpenError(damageIn: folder, error) ?? error }
     }
 

@@ -21,13 +21,14 @@
 // A stream without its end is not whole. The digest detects damage, and not a forger. Rests on MartletCrypto.
 
 import Glibc
+import MartletBase
 import MartletCrypto
 import MartletRows
 
 /// The numbers of the form.
 enum BackupStream {
     static let magic: UInt64 = 0x4255_5445_4C54_524D
-    static let version: UInt32 = 2
+    static let version: UInt32 = 3
     static let headerBytes = 24
     static let digestBytes = SHA256.bytesCount
     /// Longest value that a reader accepts, in bytes: the longest row, a message's recipients, has far fewer.
@@ -36,8 +37,8 @@ enum BackupStream {
     static let keyBytesMax = 511
     /// Longest value of which only the changes are written, in bytes.
     static let changedValueBytesMax = 128
-    /// Longest small file, in bytes.
-    static let fileBytesMax = 4096
+    /// Longest small file, in bytes: a file of the log of administrators' actions with its last entries.
+    static let fileBytesMax = 2 * Limits.auditFileBytesMax
 
     enum Item: UInt8 {
         case file = 1
@@ -50,8 +51,12 @@ enum BackupStream {
     /// The small files of a data folder that belong into a backup. `serve.address` and `http.address` name a
     /// running broker, and the locks are made anew.
     static func isKept(_ name: String) -> Bool {
-        ["admin.key", "token.key", "web-push.key"].contains(name) || project(ofKeyFile: name) != nil
+        keptNames.contains(name) || project(ofKeyFile: name) != nil
     }
+
+    private static let keptNames: Set<String> = [
+        "admin.key", "token.key", "web-push.key", "console.access", "audit.log", "audit.log.1",
+    ]
 
     /// REG-7: the project of the file in which `martlet project create` leaves the registration key.
     static func project(ofKeyFile name: String) -> String? {

@@ -93,19 +93,32 @@ extension Store {
             if let project = BackupStream.project(ofKeyFile: name), !known.contains(project) {
                 return nil
             }
-            let path = folder + "/" + name
-            let file = open(path, O_RDONLY | O_CLOEXEC)
-            guard file >= 0 else {
-                throw BackupError.file(path, text: String(cString: strerror(errno)))
-            }
-            defer { Glibc.close(file) }
-            var bytes = [UInt8](repeating: 0, count: BackupStream.fileBytesMax)
-            let count = Glibc.read(file, &bytes, bytes.count)
-            guard count >= 0 else {
-                throw BackupError.file(path, text: String(cString: strerror(errno)))
-            }
-            return (name, Array(bytes[..<count]))
+            return try bytes(of: folder + "/" + name).map { (name, $0) }
         }
+    }
+
+    /// The content of a small file; nil if the file has gone, as a full file of the log of actions does.
+    private static func bytes(of path: String) throws -> [UInt8]? {
+        let file = open(path, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else {
+            if errno == ENOENT { return nil }
+            throw BackupError.file(path, text: String(cString: strerror(errno)))
+        }
+        defer { Glibc.close(file) }
+        var bytes = [UInt8](repeating: 0, count: BackupStream.fileBytesMax)
+        var count = 0
+        while count < bytes.count {
+            let new = bytes.withUnsafeMutableBytes {
+                Glibc.read(file, $0.baseAddress! + count, $0.count - count)
+            }
+            if new < 0, errno == EINTR { continue }
+            guard new >= 0 else {
+                throw BackupError.file(path, text: String(cString: strerror(errno)))
+            }
+            guard new > 0 else { break }
+            count += new
+        }
+        return Array(bytes[..<count])
     }
 
     /// The names in a folder.
