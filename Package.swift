@@ -100,6 +100,9 @@ let package = Package(
             swiftSettings: common),
         .target(
             name: "MartletLZ4", dependencies: ["MartletStore", "CLZ4"], swiftSettings: common),
+        .target(
+            name: "MartletCluster", dependencies: ["MartletBase", "MartletRows"],
+            swiftSettings: memorySafe),
         .target(name: "MartletTransport", swiftSettings: common),
         .target(
             name: "MartletRing", dependencies: ["MartletTransport", "CLiburing"],
@@ -209,7 +212,7 @@ let package = Package(
             name: "MartletSimulator",
             dependencies: [
                 "Martlet", "MartletBase", "MartletWire", "MartletRows", "MartletEngine",
-                "MartletStore", "MartletTransport", "MartletClient",
+                "MartletStore", "MartletTransport", "MartletClient", "MartletCluster",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: common),
@@ -315,6 +318,12 @@ let package = Package(
                 "MartletStore", "MartletLZ4", "MartletEngine", "MartletRows", "EngineBench",
                 "FormerStores", "RedoBench", "MartletCondition", "MartletBits", "MartletBase",
                 "CLMDB",
+            ],
+            swiftSettings: common),
+        .testTarget(
+            name: "MartletClusterTests",
+            dependencies: [
+                "MartletCluster", "MartletRows", "MartletBase", "MartletSimulator",
             ],
             swiftSettings: common),
         .testTarget(

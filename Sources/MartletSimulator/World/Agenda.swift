@@ -3,26 +3,28 @@
 // Simulated time: planned actions, in order. Time stands still during an action, and jumps to the next action. Rests
 // on Instant.
 
-import MartletBase
+package import MartletBase
 import Synchronization
 
 /// The clock of a world; every part of the world reads it.
-final class SimulatedClock: Sendable {
+package final class SimulatedClock: Sendable {
     /// Beginning of the world, in milliseconds since 1970. Any day will do.
     private static let start: Int64 = 1_800_000_000_000
 
     private let value = Atomic<Int64>(0)
 
+    package init() {}
+
     /// Microseconds since the beginning of the world.
-    var now: Int64 { value.load(ordering: .relaxed) }
-    var instant: Instant { Instant(millisecondsSince1970: Self.start + now / 1000) }
-    var milliseconds: Int64 { now / 1000 }
+    package var now: Int64 { value.load(ordering: .relaxed) }
+    package var instant: Instant { Instant(millisecondsSince1970: Self.start + now / 1000) }
+    package var milliseconds: Int64 { now / 1000 }
 
     fileprivate func set(_ now: Int64) { value.store(now, ordering: .relaxed) }
 }
 
 /// The planned actions of a world. Actions at the same time run in the order of their planning.
-final class Agenda {
+package final class Agenda {
     private struct Entry {
         let time: Int64
         let number: UInt64
@@ -33,15 +35,15 @@ final class Agenda {
         }
     }
 
-    let clock: SimulatedClock
+    package let clock: SimulatedClock
     private var heap: [Entry] = []
     private var last: UInt64 = 0
 
-    init(clock: SimulatedClock) { self.clock = clock }
+    package init(clock: SimulatedClock) { self.clock = clock }
 
-    var now: Int64 { clock.now }
+    package var now: Int64 { clock.now }
 
-    func at(_ time: Int64, _ action: @escaping () -> Void) {
+    package func at(_ time: Int64, _ action: @escaping () -> Void) {
         last += 1
         heap.append(Entry(time: max(time, now), number: last, action: action))
         var child = heap.count - 1
@@ -53,11 +55,13 @@ final class Agenda {
         }
     }
 
-    func after(_ delay: Int64, _ action: @escaping () -> Void) { at(now + delay, action) }
+    package func after(_ delay: Int64, _ action: @escaping () -> Void) {
+        at(now + delay, action)
+    }
 
     /// Runs the next action if it is due by `end`; else moves the time to `end`.
     /// - Returns: whether an action ran.
-    func doNext(until end: Int64) -> Bool {
+    package func doNext(until end: Int64) -> Bool {
         guard let next = heap.first, next.time <= end else {
             clock.set(max(now, end))
             return false
@@ -73,7 +77,7 @@ final class Agenda {
     }
 
     /// Drops all planned actions.
-    func clear() { heap = [] }
+    package func clear() { heap = [] }
 
     private func sink() {
         var parent = 0

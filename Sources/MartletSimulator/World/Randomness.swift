@@ -4,12 +4,12 @@
 // standard library.
 
 /// SplitMix64: small, seeded, with equal results on all machines.
-struct Randomness: RandomNumberGenerator {
+package struct Randomness: RandomNumberGenerator {
     private var state: UInt64
 
-    init(seed: UInt64) { state = seed }
+    package init(seed: UInt64) { state = seed }
 
-    mutating func next() -> UInt64 {
+    package mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var z = state
         z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
@@ -17,18 +17,22 @@ struct Randomness: RandomNumberGenerator {
         return z ^ (z >> 31)
     }
 
-    mutating func chance(_ perThousand: Int) -> Bool { Int(next() % 1000) < perThousand }
+    package mutating func chance(_ perThousand: Int) -> Bool {
+        Int(next() % 1000) < perThousand
+    }
 
-    mutating func number(_ range: ClosedRange<Int>) -> Int {
+    package mutating func number(_ range: ClosedRange<Int>) -> Int {
         range.lowerBound + Int(next() % UInt64(range.count))
     }
 
-    mutating func one<Choices: RandomAccessCollection>(of choices: Choices) -> Choices.Element {
+    package mutating func one<Choices: RandomAccessCollection>(
+        of choices: Choices
+    ) -> Choices.Element {
         choices[choices.index(choices.startIndex, offsetBy: Int(next() % UInt64(choices.count)))]
     }
 
     /// A pause, mostly short, now and then long: an exponential distribution, cut at ten times its mean.
-    mutating func pause(mean: Int64) -> Int64 {
+    package mutating func pause(mean: Int64) -> Int64 {
         let unit = Double(next() >> 11) / Double(1 << 53)
         var (left, sum) = (unit, 0.0)
         // -ln(1 - x) by halving: exact enough, and equal on all machines.

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The reasons of a log without an answer. Each sentence tells the event and the remedy. Pure.
+
+package enum LogError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// No server of the log can be reached, or the connection was lost. The text has a reason for each server.
+    case unavailable(String)
+    /// A server did not answer in time.
+    case late
+    /// A server showed rows, and did not confirm in time that the standby has the rows too. Rows of a restarted server
+    /// may be lost with the server.
+    case unconfirmed(String)
+    /// The server has no log.
+    case missing
+    /// The server has a log already.
+    case present
+    /// The server has the log of another cluster.
+    case foreign
+    /// Rows after the place are no longer in the log. The log begins with the row `first`.
+    case trimmed(first: UInt64)
+    /// The log has another history than the place: a standby without accepted rows has become the primary, or the
+    /// store is of another cluster.
+    case diverged(row: UInt64)
+    /// The server refused without a change.
+    case server(code: String, text: String)
+    /// A setting cannot be used.
+    case setting(String)
+
+    package var description: String {
+        switch self {
+        case .unavailable(let text): "the log cannot be reached: \(text)"
+        case .late: "the log did not answer in time; its standby may be away"
+        case .unconfirmed(let text):
+            "the log's server does not confirm its rows: \(text); its standby may be away"
+        case .missing: "the database has no log; make one with martlet cluster init"
+        case .present: "the database has a log already; a new log needs an empty schema"
+        case .foreign:
+            "the log is of another cluster, or has begun anew; seed the store from another node"
+        case .trimmed(let first):
+            """
+            the log begins with row \(first), and the store needs rows before it; seed the store \
+            from another node
+            """
+        case .diverged(let row):
+            """
+            the log has another history than the store from row \(row) on; accepted rows may be \
+            lost in the log: stop, and compare the nodes with martlet cluster verify
+            """
+        case .server(let code, let text): "the log's server refuses (\(code)): \(text)"
+        case .setting(let text): text
+        }
+    }
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The report of each node in the log: formats of all nodes decide on the format of new rows, and places of all nodes
+// decide on the rows to keep. Rests on NodeName. Pure.
+
+/// The report of a node.
+package struct NodeReport: Hashable, Sendable {
+    package var name: NodeName
+    /// The run of the node's process.
+    package var run: UInt32
+    /// HOST:PORT of the node for other nodes.
+    package var address: String
+    /// Formats of rows, for reading and writing.
+    package var formats: ClosedRange<Int>
+    /// The last row in the node's store.
+    package var applied: UInt64
+
+    package init(
+        name: NodeName, run: UInt32, address: String, formats: ClosedRange<Int>, applied: UInt64
+    ) {
+        self.name = name
+        self.run = run
+        self.address = address
+        self.formats = formats
+        self.applied = applied
+    }
+}
+
+/// A report with its age by the clock of the log.
+package struct NodeSighting: Hashable, Sendable {
+    package var report: NodeReport
+    package var age: Duration
+
+    package init(report: NodeReport, age: Duration) {
+        self.report = report
+        self.age = age
+    }
+}
