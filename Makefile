@@ -18,12 +18,12 @@ build: deps
 
 # Tests that wait for sockets run by themselves and two at a time: beside those that compute, or that
 # block, those that are asynchronous would wait for a thread.
-OVER_SOCKETS := '^(MartletClientTests|MartletTests|MartletGatewayTests|EndToEndTests)\.'
+OVER_SOCKETS := '^(MartletClientTests|MartletClusterTests|MartletTests|MartletGatewayTests|EndToEndTests)\.'
 # Tests of brokers run once more on epoll; those of the transports themselves run on both at once.
 ON_EPOLL := '^(MartletTests|EndToEndTests)\.'
 
 # What the tests need beside what the programs need.
-test: PACKAGES += liblz4-dev
+test: PACKAGES += liblz4-dev libpq-dev postgresql
 test: deps python python-sdks
 	swift build -c release --build-tests
 	swift test -c release --skip-build --skip $(OVER_SOCKETS)
@@ -35,7 +35,7 @@ test: deps python python-sdks
 
 # Random histories of mailboxes beside a naive broker: COUNT of them from seed FIRST on, or the one
 # with SEED, told; with FIRST those before it are run in the same environment.
-mailbox-histories: PACKAGES += liblz4-dev
+mailbox-histories: PACKAGES += liblz4-dev libpq-dev
 mailbox-histories: deps
 	swift build -c release --build-tests
 	MARTLET_MAILBOX_COUNT=$(or $(COUNT),100000) MARTLET_MAILBOX_SEED=$(SEED) \

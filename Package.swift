@@ -65,6 +65,10 @@ let package = Package(
         .systemLibrary(
             name: "CLZ4", path: "CModules/CLZ4", pkgConfig: "liblz4",
             providers: [.apt(["liblz4-dev"])]),
+        .systemLibrary(
+            name: "CPostgres", path: "CModules/CPostgres", pkgConfig: "libpq",
+            providers: [.apt(["libpq-dev"])]),
+        .systemLibrary(name: "CSpawn", path: "CModules/CSpawn"),
         .target(name: "CBitKernels", path: "CModules/CBitKernels"),
 
         .target(name: "MartletBase", swiftSettings: memorySafe),
@@ -103,6 +107,9 @@ let package = Package(
         .target(
             name: "MartletCluster", dependencies: ["MartletBase", "MartletRows"],
             swiftSettings: memorySafe),
+        .target(
+            name: "MartletPostgres", dependencies: ["MartletCluster", "MartletRows", "CPostgres"],
+            swiftSettings: common),
         .target(name: "MartletTransport", swiftSettings: common),
         .target(
             name: "MartletRing", dependencies: ["MartletTransport", "CLiburing"],
@@ -323,7 +330,8 @@ let package = Package(
         .testTarget(
             name: "MartletClusterTests",
             dependencies: [
-                "MartletCluster", "MartletRows", "MartletBase", "MartletSimulator",
+                "MartletCluster", "MartletPostgres", "MartletRows", "MartletBase",
+                "MartletSimulator", "CSpawn",
             ],
             swiftSettings: common),
         .testTarget(

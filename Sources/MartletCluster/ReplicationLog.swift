@@ -8,8 +8,8 @@
 //     active node.
 //   - An accepted row is durable on a second server, and is not lost with the first.
 //   - A row that was read is as durable. After a restart, and after a broken wait for the standby, a server shows rows
-//     that no other disk has. So a commit follows each reading with a row, and the standby confirms the commit together with
-//     all transactions before.
+//     that no other disk has. So a commit follows each reading with a row, and the standby confirms the commit together
+//     with all transactions before.
 //
 // Rests on the types of the module. Pure.
 

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reports of the nodes, and the room of a log in PostgreSQL. Rests on PostgresLog and PostgresSchema.
+
+package import MartletCluster
+
+extension PostgresLog {
+    package func report(_ node: NodeReport, within limit: Duration) throws(LogError) {
+        self.node = node
+        try write(within: limit) { (connection, deadline) throws(PostgresError) in
+            _ = try connection.run(
+                """
+                insert into martlet_node (node, run, address, formats, applied, seen)
+                values ($1, $2, $3, int4range($4, $5, '[]'), $6, clock_timestamp())
+                on conflict (node) do update set run = excluded.run, address = excluded.address,
+                  formats = excluded.formats, applied = excluded.applied, seen = excluded.seen
+                """, Self.values(of: node), as: "martlet_report", until: deadline)
+        }
+    }
+
+    package func nodes(within limit: Duration) throws(LogError) -> [NodeSighting] {
+        try read(within: limit) { (connection, deadline) throws(PostgresError) in
+            let result = try connection.run(
+                """
+                select node, run, address, lower(formats), upper(formats) - 1, applied,
+                       (extract(epoch from clock_timestamp() - seen) * 1000000)::bigint
+                  from martlet_node order by node collate "C"
+                """, until: deadline)
+            return (0..<result.rowCount).compactMap { row in
+                guard let name = try? NodeName(validating: result.text(row, 0)) else { return nil }
+                let report = NodeReport(
+                    name: name, run: UInt32(result.integer(row, 1)), address: result.text(row, 2),
+                    formats: Int(result.integer(row, 3))...Int(result.integer(row, 4)),
+                    applied: UInt64(result.integer(row, 5)))
+                return NodeSighting(
+                    report: report, age: .microseconds(result.integer(row, 6)))
+            }
+        }
+    }
+
+    package func remove(_ node: NodeName, within limit: Duration) throws(LogError) {
+        try write(within: limit) { (connection, deadline) throws(PostgresError) in
+            _ = try connection.run(
+                "delete from martlet_node where node = $1", [.text(node.text)], until: deadline)
+        }
+    }
+
+    package func makeRoom(through row: UInt64, within limit: Duration) throws(LogError) {
+        try write(within: limit) { (connection, deadline) throws(PostgresError) in
+            try schema.makeRoom(through: row, on: connection, until: deadline)
+        }
+    }
+
+    package func trim(below row: UInt64, within limit: Duration) throws(LogError) -> UInt64 {
+        try write(within: limit) { (connection, deadline) throws(PostgresError) in
+            try schema.trim(below: row, on: connection, until: deadline)
+        }
+    }
+}
