@@ -270,7 +270,7 @@ extension MartletError {
             .unavailable,
             """
             The disk is full but for what is kept for deletions: nothing new is taken. Make room on \
-            it, or have devices take what waits for them.
+            it. In a large store it helps too that devices take their messages.
             """, retryDelayMilliseconds: 5000)
     }
 

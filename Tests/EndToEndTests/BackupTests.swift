@@ -274,6 +274,8 @@ struct BackupTests {
         #expect(try desk.run("backup", "saved").status == 0)
         let again = try desk.run("backup", "saved")
         #expect(again.status == 1 && again.err.contains("not empty"), "\(again)")
+        let inside = try desk.run("backup", "martlet-data/new/saved")
+        #expect(inside.status == 1 && inside.err.contains("lies in the data folder"), "\(inside)")
         let old = try desk.run("restore", "saved", "martlet-data")
         #expect(old.status == 1 && old.err.contains("not empty"), "\(old)")
         let (broker, _) = try desk.serve()

@@ -55,6 +55,30 @@ struct OperatorTests {
         return desk.finish(broker)
     }
 
+    @Test("OPS-12 commands find a broker that could not write its address when it started")
+    func lateAddress() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        #expect(try desk.run("project", "create", "tides").status == 0)
+        // A folder in the place of the file refuses the file, as a full disk does.
+        let place = desk.folder.appending(path: "martlet-data/serve.address")
+        try FileManager.default.createDirectory(at: place, withIntermediateDirectories: false)
+        let (broker, _) = try desk.serve()
+        defer {
+            broker.terminate()
+            broker.waitUntilExit()
+        }
+        let lost = try desk.run("project", "list")
+        #expect(lost.status == 1 && lost.err.contains("started on a full disk"), "\(lost)")
+        try FileManager.default.removeItem(at: place)
+        var found = lost
+        for _ in 0..<300 where found.status != 0 {
+            found = try desk.run("project", "list")
+            usleep(100_000)
+        }
+        #expect(found.status == 0 && found.out.contains("tides"), "\(found)")
+    }
+
     @Test(
         "OPS-1 a user without rights is a device and a sender",
         .enabled(if: canBecomeNobody, "needs root and setpriv"))

@@ -39,8 +39,10 @@ public final class Broker: Sendable {
     private let loops: [RunningLoop]
     /// nil: the port speaks plain text.
     private let tls: TLSServer?
-    /// nil without an address, and for an address that could not be written.
-    private let addressFile: AddressFile?
+    /// nil without an address.
+    private let address: Announcement<AddressFile>?
+    /// nil without a gateway.
+    private let gatewayAddress = Mutex<Announcement<Void>?>(nil)
     /// NET-6, REG-10: the bounds on peers without a credential.
     package let strangers: StrangerBook
     private let isClosed = Atomic(false)
@@ -58,12 +60,14 @@ public final class Broker: Sendable {
     /// REG-5: writes the gateway's token URL into the data folder. Commands on this machine read there where
     /// the gateway exchanges assertions for access tokens. nil removes the URL.
     package func tellGateway(_ tokenURL: String?) {
-        guard let tokenURL else { return DataFolder.removeTokenURL(in: folder) }
-        do { try DataFolder.writeTokenURL(tokenURL, in: folder) } catch {
+        gatewayAddress.withLock { address in
+            _ = address?.end()
+            address = nil
             DataFolder.removeTokenURL(in: folder)
-            configuration.logger.error(
-                "commands on this machine do not find the gateway by its folder",
-                metadata: ["error": "\(error)"])
+            guard let tokenURL else { return }
+            address = Announcement(of: "the gateway", configuration.logger) { [folder] in
+                try DataFolder.writeTokenURL(tokenURL, in: folder)
+            }
         }
     }
     /// The administrator key, which administrators present in HELLO. The file `admin.key` in the data folder
@@ -153,7 +157,7 @@ public final class Broker: Sendable {
                     on: EpollTransport.self, configuration, gauges, inquiry, peers, quotas,
                     senderCredentials, administratorKey, tls, &started)
             }
-            addressFile = Self.writeAddress(ports, configuration, tls)
+            address = Self.announce(ports, configuration, tls)
         } catch {
             Self.stop(started)
             inquiry.stop()
@@ -163,26 +167,20 @@ public final class Broker: Sendable {
         loops = started
     }
 
-    /// Writes the address file, by which commands on this machine find the broker. A failure is logged only,
-    /// because a command can be given the address.
-    private static func writeAddress(
+    /// Writes the address file, by which commands on this machine find the broker. Meanwhile a command can be given the
+    /// address.
+    private static func announce(
         _ ports: [UInt16], _ configuration: BrokerConfiguration, _ tls: TLSServer?
-    ) -> AddressFile? {
+    ) -> Announcement<AddressFile>? {
         // Commands on this machine send no header of a proxy. Plain text costs them less.
         let listening = zip(configuration.listeners, ports).filter { !$0.0.isProxied }
         let plain = listening.first { configuration.security(of: $0.0) == .plain }
         guard let (listener, port) = plain ?? listening.first else { return nil }
-        let host = listener.address.host
-        do {
-            return try AddressFile(
-                host: host, port: port,
-                fingerprint: plain == nil ? tls?.current.fingerprint : nil,
-                in: configuration.folder)
-        } catch {
-            configuration.logger.warning(
-                "commands on this machine do not find the broker by its folder",
-                metadata: ["error": "\(error)"])
-            return nil
+        let (host, folder, isPlain) = (listener.address.host, configuration.folder, plain != nil)
+        return Announcement(of: "the broker", configuration.logger) {
+            try AddressFile(
+                host: host, port: port, fingerprint: isPlain ? nil : tls?.current.fingerprint,
+                in: folder)
         }
     }
 
@@ -286,9 +284,9 @@ public final class Broker: Sendable {
     public func close() async throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         let (loops, inquiry, committer, store, clock) = (loops, inquiry, committer, store, clock)
-        let addressFile = addressFile
+        let address = address
         let finish: @Sendable () -> Void = {
-            addressFile?.remove()
+            address?.end()?.remove()
             Self.stop(loops)
             inquiry.stop()
             committer.stop()
@@ -317,7 +315,7 @@ public final class Broker: Sendable {
     public func reloadCertificates() throws(TLSSetupError) {
         guard let tls else { return }
         try tls.reload()
-        addressFile?.change(fingerprint: tls.current.fingerprint)
+        address?.file?.change(fingerprint: tls.current.fingerprint)
     }
 
     /// EMB-3: watchers of all projects.

@@ -165,7 +165,11 @@ public struct BrokerConfiguration: Sendable {
                         + "'plain' alone, and with a certificate 'plain' must be written "
                         + "(address:port,plain,proxy). Let the proxy do TLS.", field: "listen")
             }
-            guard security == .tls || listener.address.isLoopback || allowsPlainElsewhere else {
+            // A host that is no address is refused where the socket is made.
+            guard
+                security == .tls || listener.address.isLoopback || allowsPlainElsewhere
+                    || PeerAddress(host) == nil
+            else {
                 throw MartletError(
                     .invalidArgument,
                     "\(host) is reached from other machines, and without TLS messages and credentials "

@@ -15,14 +15,33 @@ struct BackupFiles {
     private var rows: String { folder + "/" + BackupManifest.rowsName }
 
     /// Makes the folder, or takes an empty folder.
-    init(making folder: String) throws {
+    /// - Parameter source: the data folder. A backup inside is lost with the data folder, and is refused.
+    init(making folder: String, of source: String) throws {
         self.folder = folder
+        guard !Self.isInside(folder, source) else { throw BackupError.insideSource(folder) }
         isMade = mkdir(folder, 0o700) == 0
         guard isMade || errno == EEXIST else { throw Self.failure(folder) }
         guard let names = try? FileManager.default.contentsOfDirectory(atPath: folder) else {
             throw Self.failure(folder)
         }
         guard names.isEmpty else { throw BackupError.notEmpty(folder) }
+    }
+
+    /// Whether a path, which may not exist yet, lies in a folder.
+    private static func isInside(_ path: String, _ folder: String) -> Bool {
+        guard let outer = realPath(folder) else { return false }
+        var rest = path.hasPrefix("/") ? path : "./" + path
+        while !rest.isEmpty {
+            if let inner = realPath(rest) { return (inner + "/").hasPrefix(outer + "/") }
+            rest = String(rest[..<(rest.lastIndex(of: "/") ?? rest.startIndex)])
+        }
+        return false
+    }
+
+    private static func realPath(_ path: String) -> String? {
+        guard let found = realpath(path, nil) else { return nil }
+        defer { free(found) }
+        return String(cString: found)
     }
 
     func withRows<Result>(_ body: (Int32) throws -> Result) throws -> Result {

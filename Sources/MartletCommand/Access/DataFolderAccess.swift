@@ -155,8 +155,9 @@ struct DataFolderAccess {
 
     private static let noAddress =
         "no broker listens at the address in 'serve.address', or the file is missing. Another "
-        + "command may hold the folder: wait for its end. A broker whose listeners all have "
-        + "',proxy' writes no address: give it one more, such as --listen 127.0.0.1:5229,plain."
+        + "command may hold the folder: wait for its end. A broker that started on a full disk "
+        + "writes the file when the disk has room. A broker whose listeners all have ',proxy' "
+        + "writes no address: give it one more, such as --listen 127.0.0.1:5229,plain."
 
     /// Why a file of the folder cannot be read; nil for a file that can, and for a missing file.
     private func unreadable(_ name: String) -> String? {

@@ -62,7 +62,7 @@ struct BackupCommand: ReportingCommand {
         if isStream {
             summary = try copy(store, folder, to: STDOUT_FILENO)
         } else {
-            let files = try BackupFiles(making: destination)
+            let files = try BackupFiles(making: destination, of: folder)
             do {
                 summary = try files.withRows { try copy(store, folder, to: $0) }
                 try files.end(BackupManifest(summary).text)

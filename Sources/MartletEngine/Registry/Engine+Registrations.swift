@@ -49,7 +49,9 @@ extension Authentication {
                     "The registration key is not one of this project's, or was revoked.")
             }
         case (.key, _):
-            return .notAdmitted("A new device of this project presents a registration key.")
+            return .notAdmitted(
+                "A new device presents the project's registration key; 'martlet registration-key' "
+                    + "makes one.")
         case (.ticket, .ticket(let ticket)):
             guard
                 let key = try storage.registrations.ticketKey(id: ticket.keyID, in: project.number),

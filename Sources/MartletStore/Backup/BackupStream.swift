@@ -88,6 +88,8 @@ package struct BackupSummary: Sendable, Equatable {
 package enum BackupError: Error, Sendable, CustomStringConvertible {
     /// The destination of a backup or of a restore has files.
     case notEmpty(String)
+    /// The destination of a backup lies in the data folder.
+    case insideSource(String)
     case damaged(String)
     /// A newer Martlet wrote the backup.
     case newer(found: UInt32, known: UInt32)
@@ -101,6 +103,8 @@ package enum BackupError: Error, Sendable, CustomStringConvertible {
         switch self {
         case .notEmpty(let folder):
             "'\(folder)' is not empty. Choose another folder, or empty this one."
+        case .insideSource(let folder):
+            "'\(folder)' lies in the data folder, and would be lost with it. Choose another folder."
         case .damaged(let text):
             "The backup is damaged: \(text). Nothing was changed. Take another backup."
         case .newer(let found, let known):
