@@ -28,8 +28,13 @@ package struct AudienceAnswer: Encodable {
     package var apple: UInt64
     package var web: UInt64
     package var apps: [App]
+    /// Selected instances with a connection; nil where the asked broker does not tell.
+    package var connected: UInt64?
 
-    package init(_ audience: AudienceSummary, of condition: String) {
+    package init(
+        _ audience: AudienceSummary, of condition: String, connected: UInt64? = nil
+    ) {
+        self.connected = connected
         self.condition = condition
         total = audience.total
         android = audience.perPlatform[.android] ?? 0

@@ -17,6 +17,8 @@ package struct SendAnswer: Encodable {
     /// other target, as `failures` is.
     package var successes: Int?
     package var failures: [TokenFailure]?
+    /// After a mere validation in the console, the recipients with a connection; else nil.
+    package var connected: UInt64?
 
     package init(_ receipt: SendReceipt) {
         messageID = receipt.messageID

@@ -49,6 +49,8 @@ package struct Acceptance: Sendable, Hashable {
     package var deferredPlace: UInt64
     /// Results for the members of a target group, or for single target tokens.
     package var named: NamedResults
+    /// GW-9: the allowance of the only recipient; nil unless the command asks for it.
+    package var allowance: DeviceAllowance?
 
     /// Makes an answer. By default, all counts except `recipientCount` are 0, and the target names no instance.
     package init(

@@ -60,6 +60,19 @@ private struct NaiveRates {
         return true
     }
 
+    /// Whole tokens of both buckets.
+    func left(_ ordinal: UInt32, _ now: Int64) -> MessagesLeft {
+        func left(_ bucket: NaiveBucket?, _ capacity: Int) -> UInt64? {
+            guard capacity > 0 else { return nil }
+            guard var bucket else { return UInt64(capacity) }
+            bucket.refill(now)
+            return UInt64(bucket.parts / bucket.milliseconds)
+        }
+        let device = devices[ordinal]
+        return MessagesLeft(
+            minute: left(device?.minute, perMinute), hour: left(device?.hour, perHour))
+    }
+
     func delay(_ ordinal: UInt32) -> Int64 {
         guard let device = devices[ordinal] else { return 0 }
         return max(device.minute.delay(), device.hour.delay())
@@ -154,6 +167,9 @@ struct LimiterTests {
             let before = model
             let instant = Instant(rawValue: start.rawValue + now)
             for _ in 0..<Int.random(in: 1...25, using: &random) {
+                let asked = Self.ordinals.randomElement(using: &random)!
+                #expect(
+                    rates.left(Ordinal(asked), in: project, at: instant) == model.left(asked, now))
                 switch Int.random(in: 0..<10, using: &random) {
                 case 0..<6:
                     let topic = topics.randomElement(using: &random)!

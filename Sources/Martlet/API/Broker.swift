@@ -37,6 +37,7 @@ public final class Broker: Sendable {
     let senderCredentials: SenderCredentials
     let configuration: BrokerConfiguration
     private let loops: [RunningLoop]
+    private let surveys = LoopSurveys()
     /// nil: the port speaks plain text.
     private let tls: TLSServer?
     /// nil without an address.
@@ -284,10 +285,11 @@ public final class Broker: Sendable {
     public func close() async throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         let (loops, inquiry, committer, store, clock) = (loops, inquiry, committer, store, clock)
-        let address = address
+        let (address, surveys) = (address, surveys)
         let finish: @Sendable () -> Void = {
             address?.end()?.remove()
             Self.stop(loops)
+            surveys.close()
             inquiry.stop()
             committer.stop()
             committer.upstream.close()
@@ -342,7 +344,14 @@ public final class Broker: Sendable {
     /// - Throws: the refusal of the command; `UNAVAILABLE` if the inbox of the committer is full, or if the
     ///   broker is closed.
     func perform(_ command: Command) async throws(MartletError) -> Outcome {
-        let outcome = await withCheckedContinuation { continuation in
+        let outcome = await outcome(of: command)
+        if case .refused(let error) = outcome { throw error }
+        return outcome
+    }
+
+    /// Applies a command, and returns when the command is durable. A refusal is an outcome.
+    func outcome(of command: Command) async -> Outcome {
+        await withCheckedContinuation { continuation in
             let request = Request(
                 command: command, reply: .caller { continuation.resume(returning: $0) })
             switch committer.inbox.push([request]) {
@@ -358,8 +367,6 @@ public final class Broker: Sendable {
                     returning: .refused(MartletError(.unavailable, "The broker is closed.")))
             }
         }
-        if case .refused(let error) = outcome { throw error }
-        return outcome
     }
 
     /// Answers a question from a snapshot.
@@ -374,6 +381,13 @@ public final class Broker: Sendable {
         } catch {
             throw .unreadable(error)
         }
+    }
+
+    /// GW-9: asks all loops.
+    /// - Returns: an answer of each loop, in any order.
+    /// - Throws: `UNAVAILABLE` for too many questions at a time, and if the broker closes.
+    func survey(_ question: LoopQuestion) async throws(MartletError) -> [LoopAnswer] {
+        try await surveys.ask(question, loops.map(\.handle))
     }
 
     /// OPS-12: checks that the broker takes changes. The call returns when a row is written, after all earlier

@@ -60,6 +60,8 @@ extension Loop where Kernel: ~Copyable {
         case .cancel(let project, let sequence): delivery.cancel(sequence, in: project)
         case .receipts(let project): receiptsDue += listening[project] ?? []
         case .upstream(let listener, let messages): sendUpstream(messages, to: listener)
+        case .asked(let question, let surveys, let number):
+            surveys.take(look(question), to: number)
         case .drain: beginDraining()
         }
     }

@@ -151,6 +151,8 @@ extension Loop where Kernel: ~Copyable {
         let index = connection.pointee.id.index
         let ordinal = instance.ordinal
         let number = context.connectionNumbers.next()
+        origins[Int(index)] = DeviceOrigin(
+            address: address(of: connection), since: lastTick, state: state)
         connection.pointee.principal = .device(project.number, ordinal, instance.holder)
         forget(carrier(of: connection).pointee.id.index)
         connection.pointee.carriage?.refusedCount = 0

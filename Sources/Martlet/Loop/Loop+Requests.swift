@@ -84,6 +84,7 @@ extension Loop where Kernel: ~Copyable {
         case .deviceState(let frame):
             guard case .device = connection.pointee.principal else { throw Self.onlyDevices() }
             delivery.setState(connection.pointee.id.index, frame.state)
+            origins[Int(connection.pointee.id.index)].state = frame.state
         case .receipt(let frame):
             guard case .device(let project, let ordinal, let holder) = connection.pointee.principal
             else { throw Self.onlyDevices() }

@@ -119,6 +119,9 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// Whether a place holds a connection or an app.
     let isOccupied: UnsafeMutablePointer<Bool>
     private let occupationTable: ZeroedTable<Bool>
+    /// GW-9: by place, the beginning of each device's connection.
+    let origins: UnsafeMutablePointer<DeviceOrigin>
+    private let originTable: ZeroedTable<DeviceOrigin>
     var highestIndex = -1
     /// The places up to the last occupied place; empty without connections.
     var places: Range<Int> { 0..<(highestIndex + 1) }
@@ -213,6 +216,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         connections = .allocate(capacity: placesMax)
         occupationTable = ZeroedTable(capacity: placesMax)
         isOccupied = occupationTable.base
+        originTable = ZeroedTable(capacity: placesMax)
+        origins = originTable.base
         appPlaces = AppPlaces(from: connectionsMax, to: placesMax)
         vectors = .allocate(capacity: OutputBounds.vectorsPerSend * 256)
         live = LiveSender(context.committer.liveSending)

@@ -89,6 +89,8 @@ enum LoopMessage: Sendable {
     case receipts(ProjectNumber)
     /// UPS-1: messages of devices for a listener of the loop.
     case upstream(UInt64, [UpstreamMessage])
+    /// GW-9: a question to all loops, with its number among the surveys.
+    case asked(LoopQuestion, by: LoopSurveys, number: UInt64)
     /// NET-5: finish accepted requests, then end.
     case drain
 }

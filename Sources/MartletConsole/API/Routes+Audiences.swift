@@ -14,12 +14,14 @@ extension ConsoleRoute {
         ConsoleRoute(
             "audience.count", .get, "projects/{project}/audience", .role(.viewer),
             "Count the instances that a condition selects.", query: [condition],
-            answer: "As `martlet audience --json` prints it."
+            answer:
+                "As `martlet audience --json` prints it, with the number that is connected now."
         ) { call in
             let condition = try call.query("condition")
+            let audience = try call.broker.audience(of: condition, in: call.project)
+            let reach = try await call.broker.reach(ofCondition: condition, in: call.project)
             return .json(
-                AudienceAnswer(
-                    try call.broker.audience(of: condition, in: call.project), of: condition))
+                AudienceAnswer(audience, of: condition, connected: reach.connectedCount))
         },
         ConsoleRoute(
             "audience.explain", .get, "projects/{project}/audience/explanation", .role(.viewer),

@@ -8,50 +8,91 @@ import MartletAnswers
 import MartletGateway
 
 /// A device as the console shows it. Instants are milliseconds since 1970.
-private struct DeviceAnswer: Encodable {
+struct DeviceAnswer: Encodable {
+    struct Connection: Encodable {
+        var since: Int64
+        var address: String
+        var loop: Int
+        /// `active`, `background` or `doze`.
+        var state: String
+        var queuedBytes: Int
+    }
+
+    struct Limit: Encodable {
+        var limit: String
+        var left: UInt64
+        var of: UInt64
+    }
+
     struct Waiting: Encodable {
+        var messageID: String?
         var accepted: Int64
         var expires: Int64
         /// `normal` or `high`.
         var priority: String
         var collapsible: Bool
+        var why: String
     }
+
+    /// Limits that an answer may have, and reasons for which a message waits.
+    static let limits = DeviceDetails.Allowance.Kind.allCases.map(\.rawValue)
+    static let reasons = DeviceDetails.Reason.allCases.map(\.rawValue)
 
     var token: String
     var app: String
     var platform: String
     var registered: Int64
-    var connected: Bool
+    /// nil: the device is not connected.
+    var connection: Connection?
     var seen: Int64
     /// nil: collapsible messages are not throttled.
     var throttledUntil: Int64?
     /// Discarded messages that the device was not told of yet.
     var discarded: UInt64
+    var limits: [Limit]
     var topics: [String]
     var groups: [String]
     /// The oldest messages that wait, at most 100.
     var waiting: [Waiting]
     var hasMore: Bool
 
-    init(_ device: DeviceDetails, topics: [String], now: Instant) {
+    init(_ device: DeviceDetails, of project: String, topics: [String]) {
         token = device.token
         app = device.app
         platform = device.platform.name
         registered = device.registered.millisecondsSince1970
-        connected = device.isConnected
+        connection = device.connection.map {
+            Connection(
+                since: $0.since.millisecondsSince1970, address: $0.address, loop: $0.loop,
+                state: $0.state.word, queuedBytes: $0.queuedBytes)
+        }
         seen = device.seen.millisecondsSince1970
-        throttledUntil =
-            device.throttledUntil > now ? device.throttledUntil.millisecondsSince1970 : nil
+        throttledUntil = device.throttledUntil?.millisecondsSince1970
         discarded = device.discardedCount
+        limits = device.allowances.map {
+            Limit(limit: $0.kind.rawValue, left: $0.left, of: $0.limit)
+        }
         self.topics = topics
         groups = device.groups
         waiting = device.waiting.map {
             Waiting(
+                messageID: $0.number.map { MessageID.text($0, projectID: project) },
                 accepted: $0.accepted.millisecondsSince1970,
                 expires: $0.expires.millisecondsSince1970,
-                priority: $0.priority == .high ? "high" : "normal", collapsible: $0.isCollapsible)
+                priority: $0.priority == .high ? "high" : "normal", collapsible: $0.isCollapsible,
+                why: $0.reason.rawValue)
         }
         hasMore = device.hasMore
+    }
+}
+
+extension DeviceState {
+    fileprivate var word: String {
+        switch self {
+        case .active: "active"
+        case .background: "background"
+        case .doze: "doze"
+        }
     }
 }
 
@@ -59,10 +100,10 @@ extension ConsoleRoute {
     static let devices = [
         ConsoleRoute(
             "devices.show", .get, "projects/{project}/devices/{token}", .role(.viewer),
-            "Look a device up: app, connection, topics, groups, and what waits for it.",
+            "Look a device up: app, connection, limits, topics, groups, and what waits for it and why.",
             answer: "The device."
         ) { call in
-            let device = try call.broker.device(call["token"], in: call.project)
+            let device = try await call.broker.device(call["token"], in: call.project)
             var topics: [String] = []
             var after: String? = ""
             while let start = after {
@@ -71,7 +112,7 @@ extension ConsoleRoute {
                 topics += page.entries.map(\.name)
                 after = page.next
             }
-            return .json(DeviceAnswer(device, topics: topics, now: call.broker.now))
+            return .json(DeviceAnswer(device, of: call.project, topics: topics))
         },
         ConsoleRoute(
             "devices.unregister", .delete, "projects/{project}/devices/{token}",
@@ -86,7 +127,8 @@ extension ConsoleRoute {
     static let groups = [
         ConsoleRoute(
             "groups.list", .get, "projects/{project}/groups", .role(.viewer), "List the groups.",
-            query: paged, answer: "A page of groups, each as `martlet group list --json` prints it."
+            query: paged,
+            answer: "A page of groups, each as `martlet group list --json` prints it."
         ) { call in
             let page = try call.broker.groups(
                 in: call.project, after: call.after, limit: try call.limit)

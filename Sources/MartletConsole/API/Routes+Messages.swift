@@ -12,7 +12,9 @@ extension ConsoleRoute {
         ConsoleRoute(
             "messages.send", .post, "projects/{project}/messages", .role(.sender),
             "Send a message of at most 1024 characters, or check it.", body: MessageDraft.fields,
-            answer: "As `martlet send --json` prints it."
+            answer:
+                "As `martlet send --json` prints it. After a mere check, `connected` is the number "
+                + "of recipients that are connected now."
         ) { call in
             var call = call
             let draft = try MessageDraft(from: &call)
@@ -24,7 +26,13 @@ extension ConsoleRoute {
                     "\(id) to \(draft.about), \(receipt.recipientCount) recipients",
                     in: call.project)
             }
-            return .json(SendAnswer(receipt))
+            var answer = SendAnswer(receipt)
+            if draft.outgoing.validateOnly {
+                answer.connected = try await call.broker.reach(
+                    of: draft.outgoing, in: call.project
+                ).connectedCount
+            }
+            return .json(answer)
         },
         ConsoleRoute(
             "messages.report", .get, "projects/{project}/messages/{message}", .role(.viewer),

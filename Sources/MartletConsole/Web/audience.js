@@ -4,7 +4,7 @@
 import * as api from "./api.js";
 import { h, put, card, table, action, failure } from "./dom.js";
 import { number, PLATFORMS } from "./format.js";
-import { conditionEditor, audienceText } from "./condition.js";
+import { conditionEditor, audienceText, again } from "./condition.js";
 
 export const title = "Audience";
 
@@ -13,7 +13,8 @@ export async function show(body, context) {
   const counted = h("div", { "aria-live": "polite" }, h("p", { class: "soft" }, "Write a condition, or choose a topic."));
   const explained = h("div", {});
   const listed = h("div", {});
-  let turn = 0;
+  const numbers = h("div", {});
+  let turn = 0, seen;
 
   async function explain(condition) {
     const mine = ++turn;
@@ -38,13 +39,15 @@ export async function show(body, context) {
     put(listed);
     if (!audience) {
       turn += 1;
+      seen = undefined;
       put(counted, h("p", { class: "soft" }, editor.text() ? "The condition is not right yet." : "Write a condition, or choose a topic."));
       put(explained);
       return;
     }
     const condition = editor.text();
     const told = h("div", {});
-    put(counted, audienceText(audience), h("div", { class: "row" },
+    seen = audience;
+    put(counted, put(numbers, audienceText(audience)), h("div", { class: "row" },
       context.may("sender") ? h("a", { class: "button", href: context.at("compose", "?" + new URLSearchParams({ condition })) }, "Send to these") : null,
       action("List tokens", { class: "plain" }, told, () => list(condition, ""))), told,
     audience.apps.length ? table("By app", [{ title: "App" }, { title: "Platform" }, { title: "Devices", number: true }],
@@ -52,4 +55,12 @@ export async function show(body, context) {
     explain(condition);
   });
   put(body, h("div", { class: "two" }, h("div", {}, card(null, editor.node), explained), h("div", {}, card("Selected now", counted, listed))));
+  return again(async () => {
+    const before = seen;
+    if (!before) return;
+    const audience = await api.get(api.path`projects/${project}/audience` + api.query({ condition: before.condition }));
+    if (seen !== before || audience.total === before.total && audience.connected === before.connected) return;
+    seen = audience;
+    put(numbers, audienceText(audience));
+  });
 }

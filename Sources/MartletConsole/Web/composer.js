@@ -3,10 +3,9 @@
 // the message's own page.
 
 import * as api from "./api.js";
-import { listen } from "./live.js";
 import { h, put, card, field, action, ask, failure } from "./dom.js";
 import { number, messageNumber, zone, time } from "./format.js";
-import { conditionEditor, audienceText } from "./condition.js";
+import { conditionEditor, audienceText, reachText, again } from "./condition.js";
 
 export const title = "Compose";
 export const role = "sender";
@@ -31,10 +30,11 @@ export async function show(body, context) {
   const audience = h("div", { "aria-live": "polite" });
   const told = h("div", {});
   const target = h("div", {});
-  const connected = h("p", { class: "soft" });
   let kind = query.get("missing") ? "missing" : query.get("token") ? "token" : query.get("topic") ? "topic" : "condition";
   let read = () => undefined;
   let key = crypto.randomUUID();
+  // The numbers that the page shows, and the number of the last question for them.
+  let counted, turn = 0;
 
   function pair(name = "", value = "") {
     const row = h("div", { class: "row" },
@@ -93,6 +93,8 @@ export async function show(body, context) {
 
   function choose(next) {
     kind = next;
+    turn += 1;
+    counted = undefined;
     put(audience, h("p", { class: "soft" }, "Choose whom the message is for; the exact number stands here."));
     const one = (id, label, hint, start, made) => {
       const input = h("input", { id, value: start ?? "" });
@@ -105,6 +107,8 @@ export async function show(body, context) {
     switch (kind) {
       case "condition": {
         const editor = conditionEditor(project, query.get("condition") ?? "", (found) => {
+          turn += 1;
+          counted = found && `${found.total} ${found.connected}`;
           if (found) put(audience, audienceText(found)); else put(audience, h("p", { class: "soft" }, "Write a condition; the exact number stands here."));
         });
         read = () => (editor.text() ? { kind: "condition", text: editor.text() } : undefined);
@@ -134,20 +138,31 @@ export async function show(body, context) {
     }
   }
 
-  // The number for a target without a condition comes from a check of the message.
-  let timer, turn = 0;
+  // The numbers for a target without a condition come from a check of the message.
+  let timer;
+  async function reach() {
+    const mine = ++turn;
+    try {
+      const chosen = read();
+      if (!chosen) return;
+      const isCondition = chosen.kind === "condition";
+      const found = isCondition ? await api.get(api.path`projects/${project}/audience` + api.query({ condition: chosen.text }))
+        : await api.post(api.path`projects/${project}/messages`, {
+          target: { kind: chosen.kind, text: chosen.text }, notReceived: chosen.notReceived, message: { notification: { title: "?" } }, validateOnly: true });
+      const now = `${found.total ?? found.recipients} ${found.connected}`;
+      if (mine !== turn || now === counted) return;
+      counted = now;
+      put(audience, isCondition ? audienceText(found) : reachText(found.recipients, found.connected));
+    } catch (error) {
+      if (mine !== turn) return;
+      counted = undefined;
+      put(audience, failure(error));
+    }
+  }
   function later() {
     clearTimeout(timer);
-    timer = setTimeout(async () => {
-      const mine = ++turn;
-      try {
-        const chosen = read();
-        if (!chosen) return;
-        const found = await api.post(api.path`projects/${project}/messages`, {
-          target: { kind: chosen.kind, text: chosen.text }, notReceived: chosen.notReceived, message: { notification: { title: "?" } }, validateOnly: true });
-        if (mine === turn) put(audience, h("div", { class: "big", "data-total": found.recipients }, number(found.recipients)), h("div", { class: "soft" }, found.recipients === 1 ? "device, exactly" : "devices, exactly"));
-      } catch (error) { if (mine === turn) put(audience, failure(error)); }
-    }, 300);
+    counted = undefined;
+    timer = setTimeout(reach, 300);
   }
 
   function remarks(answer) {
@@ -183,7 +198,7 @@ export async function show(body, context) {
       const answer = await api.post(api.path`projects/${project}/messages`, { ...request({}), sendAt: undefined, notReceived: undefined, target: { kind: "token", text: inputs.test.value.trim() } });
       put(told, h("div", { class: "note", role: "status" }, "The test is on its way: ", h("a", { href: context.at("messages", `/${messageNumber(answer.messageID)}`) }, answer.messageID)));
     }))),
-  h("div", {}, card("Reaches", audience, connected), card("Preview", previews),
+  h("div", {}, card("Reaches", audience), card("Preview", previews),
     h("div", { class: "card" }, told, h("div", { class: "row" },
       action("Check", { class: "plain" }, told, async () => {
         const answer = await check();
@@ -193,9 +208,5 @@ export async function show(body, context) {
   body.addEventListener("input", changed);
   choose(kind);
   changed();
-  return listen((name, sample) => {
-    if (name !== "status") return;
-    const load = sample.status.projects.find((one) => one.project === project);
-    put(connected, `${number(load?.connections ?? 0)} devices of the project are connected now. Others get the message when they connect.`);
-  });
+  return again(async () => { if (counted !== undefined) await reach(); });
 }

@@ -3,6 +3,7 @@
 // choose from. A plain text area lies over coloured text.
 
 import * as api from "./api.js";
+import { listen } from "./live.js";
 import { h, put } from "./dom.js";
 import { number } from "./format.js";
 
@@ -107,9 +108,27 @@ export function conditionEditor(project, text, changed) {
   return { node, text: () => input.value.trim(), set: (value) => { input.value = value; later(); } };
 }
 
+/** A number of devices, and how many of these are connected. */
+export function reachText(total, connected) {
+  return [h("div", { class: "big", "data-total": total }, number(total)),
+    h("div", { class: "soft" }, total === 1 ? "device, exactly" : "devices, exactly"),
+    h("p", { "data-connected": connected }, connected === total && total > 0
+      ? `${total === 1 ? "It is" : "All are"} connected now.`
+      : `${number(connected)} of them ${connected === 1 ? "is" : "are"} connected now; the others get a message when they connect.`)];
+}
+
 /** An audience as numbers. */
 export function audienceText(audience) {
-  return [h("div", { class: "big", "data-total": audience.total }, number(audience.total)),
-    h("div", { class: "soft" }, audience.total === 1 ? "device, exactly" : "devices, exactly"),
-    h("p", {}, `Android ${number(audience.android)}, Apple ${number(audience.apple)}, Web ${number(audience.web)}`)];
+  return [reachText(audience.total, audience.connected),
+    h("p", { class: "soft" }, `Android ${number(audience.android)}, Apple ${number(audience.apple)}, Web ${number(audience.web)}`)];
+}
+
+/** Asks again every few seconds while a page is seen, because devices come and go. Returns a function that ends it. */
+export function again(look) {
+  let seconds = 0, isAsking = false;
+  return listen((name) => {
+    if (name !== "status" || document.hidden || isAsking || ++seconds % 5) return;
+    isAsking = true;
+    look().catch(() => {}).finally(() => { isAsking = false; });
+  });
 }

@@ -3,9 +3,25 @@
 
 import * as api from "./api.js";
 import { h, put, card, table, field, action, ask } from "./dom.js";
-import { time, number, PLATFORMS } from "./format.js";
+import { time, number, bytes, messageNumber, PLATFORMS } from "./format.js";
+import { bar } from "./plot.js";
 
 export const title = "Devices";
+
+const STATES = { active: "active", background: "in the background", doze: "dozing: messages of normal priority wait" };
+const LIMITS = { collapsible: "Collapsible messages", messagesPerMinute: "Messages in a minute", messagesPerHour: "Messages in an hour",
+  upstreamPerMinute: "Messages from the device in a minute" };
+
+function reason(one, device) {
+  const later = one.collapsible ? "; a later message may replace it" : "";
+  switch (one.why) {
+    case "notConnected": return `not connected${later}`;
+    case "dozing": return `the device dozes${later}`;
+    case "throttled": return `throttled${device.throttledUntil ? ` until ${time(device.throttledUntil)}` : ""}${later}`;
+    case "notAcknowledged": return "sent, not acknowledged yet";
+    default: return "on its way";
+  }
+}
 
 export async function show(body, context) {
   const { project } = context;
@@ -22,15 +38,23 @@ export async function show(body, context) {
   const fact = (name, value) => [h("span", { class: "soft" }, name), h("span", {}, value), h("span", {})];
   put(place, told, h("div", { class: "two" }, card("Device", h("div", { class: "funnel" },
     fact("App", `${device.app}, ${PLATFORMS[device.platform]}`), fact("Registered", time(device.registered)),
-    fact("Connection", device.connected ? h("span", { class: "good" }, "connected now") : `none; last seen ${time(device.seen)}`),
+    device.connection ? [
+      fact("Connection", h("span", { class: "good" }, `since ${time(device.connection.since)}`)),
+      fact("From", `${device.connection.address}, on loop ${device.connection.loop}`),
+      fact("State", STATES[device.connection.state]),
+      device.connection.queuedBytes ? fact("Queued", bytes(device.connection.queuedBytes)) : null,
+    ] : fact("Connection", `none; last seen ${time(device.seen)}`),
     fact("Throttled", device.throttledUntil ? `collapsible messages until ${time(device.throttledUntil)}` : "no"),
     fact("Discarded", device.discarded ? `${number(device.discarded)} messages, and the device does not know yet` : "none"),
     fact("Groups", device.groups.join(", ") || "none")),
+  h("h3", {}, "Limits left"), device.limits.length ? h("div", { class: "funnel" }, device.limits.map((one) => [h("span", {}, LIMITS[one.limit]),
+    bar(one.of ? one.left / one.of : 0, `${one.left} of ${one.of} left`), h("span", { class: "soft", "data-limit": one.limit }, `${number(one.left)} of ${number(one.of)} left`)]))
+    : h("p", { class: "soft" }, "No limit is in force."),
   h("h3", {}, `Topics (${device.topics.length})`), h("div", { class: "chips" }, device.topics.slice(0, 200).map((topic) =>
     h("a", { class: "code", href: context.at("topics", `/${encodeURIComponent(topic)}`) }, topic)))),
-  h("div", {}, card("Waiting in its mailbox", table("Waiting messages", [{ title: "Accepted" }, { title: "Ends" }, { title: "Priority" }, { title: "Why it waits" }],
-    device.waiting.map((one) => [time(one.accepted), time(one.expires), one.priority,
-      one.collapsible && device.throttledUntil ? "throttled; a later message may replace it" : device.connected ? "sent, not acknowledged yet" : one.collapsible ? "not connected; a later message may replace it" : "not connected"]),
+  h("div", {}, card("Waiting in its mailbox", table("Waiting messages", [{ title: "Message" }, { title: "Accepted" }, { title: "Ends" }, { title: "Priority" }, { title: "Why it waits" }],
+    device.waiting.map((one) => [one.messageID ? h("a", { href: context.at("messages", `/${messageNumber(one.messageID)}`) }, messageNumber(one.messageID)) : "–",
+      time(one.accepted), time(one.expires), one.priority, reason(one, device)]),
     "Nothing waits."), device.hasMore ? h("p", { class: "soft" }, "There are more.") : null),
   h("div", { class: "card row" },
     context.may("sender") ? h("a", { class: "button", href: context.at("compose", "?" + new URLSearchParams({ token: device.token })) }, "Send a test") : null,

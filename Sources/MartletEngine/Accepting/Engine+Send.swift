@@ -53,6 +53,13 @@ extension Engine {
             return try send(
                 dispatch, to: recipients, of: target, in: project, now: now, storage)
         }
+        if message.asksAllowance, case .one(let ordinal) = recipients {
+            var acceptance = Acceptance(messageNumber: 0, recipientCount: 1)
+            acceptance.allowance = DeviceAllowance(
+                messages: rates.left(ordinal, in: project.number, at: now),
+                upstream: upstreamRates.left(ordinal, in: project.number, at: now))
+            return .accepted(acceptance, fanouts: [])
+        }
         if dispatch.isStored, case .one(let ordinal) = recipients,
             let delay = rates.delay(ordinal, in: project.number, at: now)
         {

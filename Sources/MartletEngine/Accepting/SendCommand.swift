@@ -12,6 +12,8 @@ package struct SendCommand: Sendable {
     package var variants: [OutgoingVariant]
     /// MSG-7: check the message without sending it.
     package var validateOnly: Bool
+    /// GW-9: with `validateOnly` and a token, tell the device's allowance. The quota then refuses nothing.
+    package var asksAllowance = false
     /// RCP-1: whether the sender asks for receipts.
     package var wantsReceipts: Bool
     /// MSG-9: lets the engine recognise a repeated message; 1 to 128 bytes of UTF-8.

@@ -86,7 +86,21 @@ extension Engine {
         without number: UInt64?, in project: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws(Obstacle) -> Recipients? {
-        let recipients = try audiences.recipients(
+        try audiences.recipients(
+            of: &dispatch, among: instances, without: number, in: project, storage)
+    }
+}
+
+extension Audiences {
+    /// The recipients of a message. With `number`, only instances without the earlier message of that number remain
+    /// (REP-2).
+    /// - Throws: a refusal if the earlier message has no report.
+    mutating func recipients(
+        of dispatch: inout Dispatch, among instances: ResolvedTarget.Instances,
+        without number: UInt64?, in project: ProjectNumber,
+        _ storage: borrowing Transaction
+    ) throws(Obstacle) -> Recipients? {
+        let recipients = try self.recipients(
             of: &dispatch, among: instances, in: project, storage)
         guard let number, let recipients else { return recipients }
         guard

@@ -33,7 +33,7 @@ struct ConsoleTests {
             let audience = try world.broker.audience(of: condition, in: "tides")
             #expect(
                 await text("projects/tides/audience?" + query)
-                    == JSON.line(AudienceAnswer(audience, of: condition)))
+                    == JSON.line(AudienceAnswer(audience, of: condition, connected: 0)))
             let explanation = try world.broker.explain(condition, in: "tides")
             #expect(
                 await text("projects/tides/audience/explanation?" + query)
@@ -152,10 +152,16 @@ struct ConsoleTests {
             }
             let found = try world.json(
                 await world.call(.get, "projects/tides/devices/\(device.token)", as: browser))
-            #expect(found["connected"] == .bool(false))
+            #expect(found["connection"] == nil)
+            #expect(found["limits"] == .array([]))
             #expect(found["topics"] == .array([.string("rain")]))
             guard case .array(let waiting)? = found["waiting"] else { return #expect(Bool(false)) }
             #expect(waiting.map { $0["collapsible"] } == [.bool(false), .bool(true)])
+            #expect(waiting.map { $0["why"]?.string } == ["notConnected", "notConnected"])
+            #expect(
+                waiting.map { $0["messageID"]?.string } == [
+                    "projects/tides/messages/1", "projects/tides/messages/2",
+                ])
         }
     }
 

@@ -6,6 +6,7 @@ import Foundation
 import Logging
 import Martlet
 import MartletAccess
+import MartletClient
 import MartletGateway
 import Testing
 
@@ -32,10 +33,12 @@ final class ConsoleWorld: Sendable {
     }
 
     static func with(
-        isSecure: Bool = false, _ body: (ConsoleWorld) async throws -> Void
+        isSecure: Bool = false,
+        configured change: (inout BrokerConfiguration) -> Void = { _ in },
+        _ body: (ConsoleWorld) async throws -> Void
     ) async throws {
         let (folder, clock) = (TestFolder(), TestClock())
-        let broker = try await folder.open(clock: clock)
+        let broker = try await folder.open(clock: clock, change)
         for project in ["tides", "waves"] { _ = try await broker.createProject(project) }
         var logger = Logger(label: "test")
         logger.logLevel = .critical
@@ -96,6 +99,25 @@ final class ConsoleWorld: Sendable {
                 method, target: "/console/api/v1/" + path, headers: headers, body: Array(body.utf8))
         else { return GatewayAnswer(status: 400) }
         return await gateway.answer(call)
+    }
+
+    /// A device of the project `tides`, not connected yet.
+    func newDevice(
+        _ platform: Platform = .android, app: String = "com.example.tides",
+        state: DeviceState = .active
+    ) async throws -> (token: String, connect: @Sendable () -> MartletDevice) {
+        let known = try await broker.register(app: app, platform: platform, in: "tides")
+        let port = Int(try #require(broker.port))
+        return (
+            known.token,
+            {
+                MartletDevice(
+                    host: "127.0.0.1", port: port,
+                    credentials: DeviceCredentials(
+                        projectID: "tides", token: known.token, deviceKey: known.deviceKey),
+                    deviceState: state)
+            }
+        )
     }
 
     func json(_ answer: GatewayAnswer) throws -> JSONValue { try JSONValue(parsing: answer.body) }

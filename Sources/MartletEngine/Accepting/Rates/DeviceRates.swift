@@ -15,6 +15,27 @@ package enum RateGrant {
     case nobody(retryMilliseconds: UInt64)
 }
 
+/// Messages that a device's buckets allow at an instant.
+package struct MessagesLeft: Sendable, Hashable {
+    /// nil: there is no limit for a minute.
+    package var minute: UInt64?
+    /// nil: there is no limit for an hour.
+    package var hour: UInt64?
+
+    package init(minute: UInt64? = nil, hour: UInt64? = nil) {
+        self.minute = minute
+        self.hour = hour
+    }
+}
+
+/// GW-9: messages that a device may get and send at an instant.
+package struct DeviceAllowance: Sendable, Hashable {
+    /// QUO-1: messages to the device.
+    package var messages: MessagesLeft
+    /// QUO-2: messages from the device.
+    package var upstream: MessagesLeft
+}
+
 /// The buckets of all devices, by project. An engine has a value for messages to devices (QUO-1) and a value for
 /// messages from devices (QUO-2).
 package struct DeviceRates: ~Copyable {
@@ -52,6 +73,19 @@ package struct DeviceRates: ~Copyable {
         let now = limits.instant(clock(now))
         let delay = rates(project, limits, now).delay(ordinal, at: now)
         return delay > 0 ? delay : nil
+    }
+
+    /// GW-9: messages that an instance may get now, by each limit. No token is taken.
+    package mutating func left(
+        _ ordinal: Ordinal, in project: ProjectNumber, at now: Instant
+    ) -> MessagesLeft {
+        guard let limits else { return MessagesLeft() }
+        let now = limits.instant(clock(now))
+        let full =
+            projects[project] == nil ? now : rates(project, limits, now).full(ordinal, at: now)
+        return MessagesLeft(
+            minute: limits.minute.left(full.minute, at: now.minute),
+            hour: limits.hour.left(full.hour, at: now.hour))
     }
 
     /// Fills the buckets of an ordinal for its next holder, because the present holder has unregistered.

@@ -19,6 +19,13 @@ struct RateRun {
     var count: UInt64
     var earliest: RatePair<UInt64>
 
+    func contains(_ ordinal: Ordinal) -> Bool {
+        switch recipients {
+        case .one(let one): one == ordinal
+        case .many(let set): set.view.contains(ordinal)
+        }
+    }
+
     func isFor(_ others: Recipients) -> Bool {
         switch (recipients, others) {
         case (.one(let a), .one(let b)): a == b
@@ -135,6 +142,28 @@ final class ProjectRates {
         pages?.rebase(now)
         guard let full = pages?.full(ordinal) else { return 0 }
         return delay(full)
+    }
+
+    /// The instants at which an instance's buckets are full. The project is not armed, because one instance's events
+    /// are few among the notes of a project.
+    func full(_ ordinal: Ordinal, at now: RatePair<UInt64>) -> RatePair<UInt64> {
+        if pages != nil {
+            begin()
+            pages?.rebase(now)
+            return pages?.full(ordinal) ?? now
+        }
+        var full = start
+        for event in events {
+            switch event {
+            case .renewed(let renewed): if renewed == ordinal { full = start }
+            case .run(let run):
+                guard run.contains(ordinal) else { continue }
+                full = RatePair(
+                    max(full.minute + run.count * limits.minute.cost, run.earliest.minute),
+                    max(full.hour + run.count * limits.hour.cost, run.earliest.hour))
+            }
+        }
+        return full
     }
 
     /// Fills the buckets of an ordinal, because its holder has unregistered.

@@ -53,6 +53,12 @@ struct RateLimit {
         return next > now + span ? milliseconds(next - now - span) : 0
     }
 
+    /// Tokens of the bucket; nil: there is no limit. `full` is the instant at which the bucket is full.
+    func left(_ full: UInt64, at now: UInt64) -> UInt64? {
+        guard cost > 0 else { return nil }
+        return (span - min(max(full, now) - now, span)) / cost
+    }
+
     /// The time of so many units, in milliseconds, rounded up.
     func milliseconds(_ units: UInt64) -> UInt64 {
         (units + unitsPerMillisecond - 1) / unitsPerMillisecond

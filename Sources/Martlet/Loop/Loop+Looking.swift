@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A loop's answers to an operator (GW-9), and the beginning of each device's connection, which is kept for these answers
+// alone. Rests on Delivery.
+
+import MartletBase
+import MartletBits
+import MartletDelivery
+import MartletTransport
+
+/// The beginning of a device's connection, in 24 bytes a place. Places without a device hold zeros or former values.
+struct DeviceOrigin {
+    var address: PeerAddress
+    /// Seconds of the loop's clock.
+    var since: UInt32
+    /// PRI-2: how awake the device is, as the device has told last.
+    var state: DeviceState
+}
+
+extension Loop where Kernel: ~Copyable {
+    func look(_ question: LoopQuestion) -> LoopAnswer {
+        switch question {
+        case .connected(let recipients, let project):
+            return .connected(delivery.connected(among: recipients, of: project))
+        case .connection(let ordinal, let project):
+            guard let mine = delivery.session(of: ordinal, in: project) else {
+                return .connection(nil)
+            }
+            let origin = origins[Int(mine.index)]
+            return .connection(
+                LoopConnection(
+                    number: mine.connectionNumber, loop: context.number, address: origin.address,
+                    seconds: Int64(seconds &- origin.since), state: origin.state,
+                    session: delivery.look(at: mine.index)))
+        }
+    }
+}
