@@ -30,12 +30,29 @@ package struct ConsoleRoute: Sendable {
         var kind: Kind
         var isRequired: Bool
         var about: String
+        /// The shape; nil: the kind tells all.
+        private var shape: Schema?
 
-        init(_ name: String, _ kind: Kind, isRequired: Bool = false, _ about: String) {
+        init(
+            _ name: String, _ kind: Kind, isRequired: Bool = false, _ about: String,
+            shape: Schema? = nil
+        ) {
             self.name = name
             self.kind = kind
             self.isRequired = isRequired
             self.about = about
+            self.shape = shape
+        }
+
+        var schema: Schema {
+            if let shape { return shape }
+            return switch kind {
+            case .string: .string
+            case .integer: .integer
+            case .boolean: .boolean
+            case .object: .anything
+            case .strings: .list(.string)
+            }
         }
     }
 
@@ -51,12 +68,14 @@ package struct ConsoleRoute: Sendable {
     var body: [Field]
     /// What the answer is, as a sentence.
     var answer: String
+    /// The shape of the answer.
+    var schema: Schema
     var handler: Handler
 
     init(
         _ name: String, _ method: GatewayCall.Method, _ path: String, _ access: Access,
         _ summary: String, query: [Field] = [], body: [Field] = [], answer: String,
-        handler: @escaping Handler
+        schema: Schema, handler: @escaping Handler
     ) {
         self.name = name
         self.method = method
@@ -66,6 +85,7 @@ package struct ConsoleRoute: Sendable {
         self.query = query
         self.body = body
         self.answer = answer
+        self.schema = schema
         self.handler = handler
     }
 

@@ -16,13 +16,28 @@ struct MessageDraft {
         .init(
             "target", .object, isRequired: true,
             "`{\"kind\": \"topic\", \"text\": \"tides\"}`; kinds: token, topic, condition, group, "
-                + "app (all instances of an app) and everyone."),
+                + "app (all instances of an app) and everyone.",
+            shape: .named(
+                "Target",
+                .object([
+                    "kind": .words(["token", "topic", "condition", "group", "app", "everyone"]),
+                    "text?": .string,
+                ]))),
         .init(
             "message", .object, isRequired: true,
             "The message as in FCM's HTTP v1 interface, without a target: notification, data, "
-                + "android, apns, webpush."),
+                + "android, apns, webpush.",
+            shape: .named(
+                "Message",
+                .object([
+                    "notification?": .object([
+                        "title?": .string, "body?": .string, "image?": .string,
+                    ]), "data?": .map(.string), "android?": .anything, "apns?": .anything,
+                    "webpush?": .anything,
+                ]))),
         .init("timeToLiveSeconds", .integer, "Seconds for which the message is of interest."),
-        .init("priority", .string, "`normal` or `high`."),
+        .init(
+            "priority", .string, "`normal` or `high`.", shape: .words(["normal", "high"])),
         .init("collapseKey", .string, "Replaces a stored message with an equal key."),
         .init("restrictedPackageName", .string, "Only to instances of this app."),
         .init("sendAt", .integer, "Milliseconds since 1970; without it, now."),

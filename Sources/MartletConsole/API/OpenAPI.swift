@@ -12,7 +12,8 @@ extension ConsoleRoute {
     static let documents = [
         ConsoleRoute(
             "openapi", .get, "openapi.json", .anyone, "Describe this interface.",
-            answer: "An OpenAPI document, version 3.1."
+            answer: "An OpenAPI document, version 3.1.",
+            schema: .anything
         ) { _ in .text(OpenAPI.document.text) }
     ]
 }
@@ -36,7 +37,7 @@ enum OpenAPI {
             ]),
             "paths": .object(paths.mapValues { .object($0) }),
             "components": .object([
-                "schemas": .object(["Failure": failure]),
+                "schemas": .object(components),
                 "securitySchemes": .object([
                     "session": .object([
                         "type": .string("apiKey"), "in": .string("cookie"),
@@ -47,47 +48,49 @@ enum OpenAPI {
         ])
     }()
 
-    private static let failure: JSONValue = .object([
-        "type": .string("object"), "required": .array([.string("error")]),
-        "properties": .object([
-            "error": .object([
-                "type": .string("object"),
-                "required": .array([.string("code"), .string("message")]),
-                "properties": .object([
-                    "code": .object(["type": .string("string")]),
-                    "message": .object(["type": .string("string")]),
-                    "field": .object(["type": .string("string")]),
-                    "byteOffset": .object(["type": .string("integer")]),
-                    "retryDelayMilliseconds": .object(["type": .string("integer")]),
-                ]),
+    /// The shapes with names, those of all requests, answers and events.
+    private static let components: [String: JSONValue] = {
+        var schemas = [Schema.failure]
+        for event in Schema.events { schemas.append(event.schema) }
+        for route in ConsoleRoute.all {
+            schemas.append(route.schema)
+            schemas += route.body.map(\.schema)
+        }
+        return Schema.components(of: schemas).mapValues(\.json)
+    }()
+
+    private static func content(_ route: ConsoleRoute) -> JSONValue {
+        guard route.name == "events" else {
+            return .object(["application/json": .object(["schema": route.schema.json])])
+        }
+        return .object([
+            "text/event-stream": .object([
+                "schema": Schema.string.json,
+                "x-martlet-events": .object(
+                    Dictionary(
+                        uniqueKeysWithValues: Schema.events.map { ($0.name, $0.schema.json) })),
             ])
-        ]),
-    ])
+        ])
+    }
 
     private static func operation(_ route: ConsoleRoute) -> JSONValue {
         var members: [String: JSONValue] = [
             "operationId": .string(route.name), "summary": .string(route.summary),
             "responses": .object([
                 "200": .object([
-                    "description": .string(route.answer),
-                    "content": .object([
-                        route.name == "events" ? "text/event-stream" : "application/json": .object(
-                            [:])
-                    ]),
+                    "description": .string(route.answer), "content": content(route),
                 ]),
                 "default": .object([
                     "description": .string("A refusal, as commands print it with --json."),
                     "content": .object([
-                        "application/json": .object([
-                            "schema": .object(["$ref": .string("#/components/schemas/Failure")])
-                        ])
+                        "application/json": .object(["schema": Schema.failure.json])
                     ]),
                 ]),
             ]),
         ]
         let parameters =
             route.parameters.map { parameter($0, "path", .string, true, "") }
-            + route.query.map { parameter($0.name, "query", $0.kind, $0.isRequired, $0.about) }
+            + route.query.map { parameter($0.name, "query", $0.schema, $0.isRequired, $0.about) }
         if !parameters.isEmpty { members["parameters"] = .array(parameters) }
         if !route.body.isEmpty {
             members["requestBody"] = .object([
@@ -108,36 +111,21 @@ enum OpenAPI {
     }
 
     private static func parameter(
-        _ name: String, _ place: String, _ kind: ConsoleRoute.Field.Kind, _ isRequired: Bool,
+        _ name: String, _ place: String, _ schema: Schema, _ isRequired: Bool,
         _ about: String
     ) -> JSONValue {
         .object([
             "name": .string(name), "in": .string(place), "required": .bool(isRequired),
-            "description": .string(about), "schema": schema(kind),
+            "description": .string(about), "schema": schema.json,
         ])
     }
 
     private static func body(_ fields: [ConsoleRoute.Field]) -> JSONValue {
-        var properties: [String: JSONValue] = [:]
-        for field in fields {
-            guard case .object(var schema) = schema(field.kind) else { continue }
-            schema["description"] = .string(field.about)
-            properties[field.name] = .object(schema)
-        }
-        return .object([
-            "type": .string("object"), "additionalProperties": .bool(false),
-            "required": .array(fields.filter(\.isRequired).map { .string($0.name) }),
-            "properties": .object(properties),
-        ])
-    }
-
-    private static func schema(_ kind: ConsoleRoute.Field.Kind) -> JSONValue {
-        switch kind {
-        case .strings:
-            .object([
-                "type": .string("array"), "items": .object(["type": .string("string")]),
-            ])
-        case .string, .integer, .boolean, .object: .object(["type": .string(kind.rawValue)])
-        }
+        Schema.members(
+            fields.map {
+                Schema.Member(
+                    name: $0.name, schema: $0.schema, isRequired: $0.isRequired, about: $0.about)
+            }
+        ).json
     }
 }

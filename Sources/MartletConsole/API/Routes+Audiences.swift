@@ -15,7 +15,8 @@ extension ConsoleRoute {
             "audience.count", .get, "projects/{project}/audience", .role(.viewer),
             "Count the instances that a condition selects.", query: [condition],
             answer:
-                "As `martlet audience --json` prints it, with the number that is connected now."
+                "As `martlet audience --json` prints it, with the number that is connected now.",
+            schema: .audience
         ) { call in
             let condition = try call.query("condition")
             let audience = try call.broker.audience(of: condition, in: call.project)
@@ -26,7 +27,8 @@ extension ConsoleRoute {
         ConsoleRoute(
             "audience.explain", .get, "projects/{project}/audience/explanation", .role(.viewer),
             "Explain how a condition is read, with the count of each part.", query: [condition],
-            answer: "As `martlet explain --json` prints it."
+            answer: "As `martlet explain --json` prints it.",
+            schema: .explanation
         ) { call in
             let condition = try call.query("condition")
             return .json(
@@ -36,7 +38,8 @@ extension ConsoleRoute {
         ConsoleRoute(
             "audience.tokens", .get, "projects/{project}/audience/tokens", .role(.viewer),
             "List the tokens that a condition selects.", query: [condition] + paged,
-            answer: "As `martlet audience --tokens --json` prints it."
+            answer: "As `martlet audience --tokens --json` prints it.",
+            schema: .tokens
         ) { call in
             let condition = try call.query("condition")
             let page = try call.broker.tokens(
@@ -50,7 +53,8 @@ extension ConsoleRoute {
     static let topics = [
         ConsoleRoute(
             "topics.list", .get, "projects/{project}/topics", .role(.viewer), "List the topics.",
-            query: paged, answer: "A page of topics, each as `martlet topics --json` prints it."
+            query: paged, answer: "A page of topics, each as `martlet topics --json` prints it.",
+            schema: .page(.topic)
         ) { call in
             let page = try call.broker.topics(
                 in: call.project, after: call.after, limit: try call.limit)
@@ -59,7 +63,8 @@ extension ConsoleRoute {
         ConsoleRoute(
             "topics.subscribers", .get, "projects/{project}/topics/{topic}/subscribers",
             .role(.viewer), "List the tokens of a topic's subscribers.", query: paged,
-            answer: "As `martlet subscribers --json` prints it."
+            answer: "As `martlet subscribers --json` prints it.",
+            schema: .tokens
         ) { call in
             let page = try call.broker.subscribers(
                 of: call["topic"], in: call.project, after: call.after, limit: try call.limit)
@@ -70,7 +75,8 @@ extension ConsoleRoute {
         ConsoleRoute(
             "topics.subscribe", .post, "projects/{project}/topics/{topic}/subscribers",
             .role(.sender), "Subscribe instances to a topic.", body: [tokens],
-            answer: "As `martlet subscribe --json` prints it."
+            answer: "As `martlet subscribe --json` prints it.",
+            schema: .tokenResults
         ) { call in
             var call = call
             let tokens = try call.texts("tokens")
@@ -85,7 +91,8 @@ extension ConsoleRoute {
         ConsoleRoute(
             "topics.unsubscribe", .delete, "projects/{project}/topics/{topic}/subscribers",
             .role(.sender), "Unsubscribe instances from a topic.", body: [tokens],
-            answer: "As `martlet unsubscribe --json` prints it."
+            answer: "As `martlet unsubscribe --json` prints it.",
+            schema: .tokenResults
         ) { call in
             var call = call
             let tokens = try call.texts("tokens")

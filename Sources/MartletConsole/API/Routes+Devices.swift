@@ -101,7 +101,8 @@ extension ConsoleRoute {
         ConsoleRoute(
             "devices.show", .get, "projects/{project}/devices/{token}", .role(.viewer),
             "Look a device up: app, connection, limits, topics, groups, and what waits for it and why.",
-            answer: "The device."
+            answer: "The device.",
+            schema: .device
         ) { call in
             let device = try await call.broker.device(call["token"], in: call.project)
             var topics: [String] = []
@@ -116,7 +117,8 @@ extension ConsoleRoute {
         },
         ConsoleRoute(
             "devices.unregister", .delete, "projects/{project}/devices/{token}",
-            .role(.administrator), "Unregister a device for good.", answer: "An empty object."
+            .role(.administrator), "Unregister a device for good.", answer: "An empty object.",
+            schema: .nothing
         ) { call in
             try await call.broker.unregister(call["token"], in: call.project)
             try call.note("device.unregister", call["token"], in: call.project)
@@ -128,7 +130,8 @@ extension ConsoleRoute {
         ConsoleRoute(
             "groups.list", .get, "projects/{project}/groups", .role(.viewer), "List the groups.",
             query: paged,
-            answer: "A page of groups, each as `martlet group list --json` prints it."
+            answer: "A page of groups, each as `martlet group list --json` prints it.",
+            schema: .page(.groupEntry)
         ) { call in
             let page = try call.broker.groups(
                 in: call.project, after: call.after, limit: try call.limit)
@@ -140,7 +143,8 @@ extension ConsoleRoute {
             body: [
                 Field("name", .string, isRequired: true, "Name of the group."),
                 Field("tokens", .strings, isRequired: true, "Tokens of 1 to 20 members."),
-            ], answer: "As `martlet group create --json` prints it."
+            ], answer: "As `martlet group create --json` prints it.",
+            schema: .group
         ) { call in
             var call = call
             let name = try call.text("name")
@@ -153,7 +157,8 @@ extension ConsoleRoute {
         },
         ConsoleRoute(
             "groups.show", .get, "projects/{project}/groups/{group}", .role(.viewer),
-            "Show a group with its members.", answer: "As `martlet group show --json` prints it."
+            "Show a group with its members.", answer: "As `martlet group show --json` prints it.",
+            schema: .group
         ) { call in
             .json(GroupAnswer(try call.broker.group(named: call["group"], in: call.project)))
         },
@@ -163,7 +168,8 @@ extension ConsoleRoute {
             body: [
                 Field("key", .string, isRequired: true, "Notification key of the group."),
                 Field("tokens", .strings, isRequired: true, "Tokens of the members."),
-            ], answer: "As `martlet group remove --json` prints it."
+            ], answer: "As `martlet group remove --json` prints it.",
+            schema: .group
         ) { call in
             var call = call
             let key = try call.text("key")

@@ -16,7 +16,8 @@ extension ConsoleRoute {
             "keys.list", .get, "projects/{project}/keys", .role(.administrator),
             "List the keys of every kind.",
             answer: "`serverKeys`, `registrationKeys`, `serviceAccounts` and `ticketKeys`, each as "
-                + "the command's `list --json` prints it."
+                + "the command's `list --json` prints it.",
+            schema: .keys
         ) { call in
             let (broker, project) = (call.broker, call.project)
             return .json(
@@ -32,7 +33,8 @@ extension ConsoleRoute {
         ConsoleRoute(
             "keys.create", .post, "projects/{project}/keys/server", .role(.administrator),
             "Create a server key.", body: [name],
-            answer: "As `martlet key create --json` prints it."
+            answer: "As `martlet key create --json` prints it.",
+            schema: .newKey
         ) { call in
             try await created(call, "key.create") { (broker, name, project) in
                 try await broker.createServerKey(named: name, in: project)
@@ -41,7 +43,8 @@ extension ConsoleRoute {
         ConsoleRoute(
             "registrationKeys.create", .post, "projects/{project}/keys/registration",
             .role(.administrator), "Create a registration key.", body: [name],
-            answer: "As `martlet registration-key create --json` prints it."
+            answer: "As `martlet registration-key create --json` prints it.",
+            schema: .newKey
         ) { call in
             try await created(call, "registration-key.create") { (broker, name, project) in
                 try await broker.createRegistrationKey(named: name, in: project)
@@ -50,7 +53,8 @@ extension ConsoleRoute {
         ConsoleRoute(
             "serviceAccounts.create", .post, "projects/{project}/keys/service-account",
             .role(.administrator), "Create a service-account key for SDKs.", body: [name],
-            answer: "`keyID`, and in `file` the file for SDKs."
+            answer: "`keyID`, and in `file` the file for SDKs.",
+            schema: .newServiceAccount
         ) { call in
             var call = call
             let name = try call.text(ifThere: "name") ?? ""
@@ -66,7 +70,8 @@ extension ConsoleRoute {
         ConsoleRoute(
             "keys.revoke", .delete, "projects/{project}/keys/{kind}/{key}", .role(.administrator),
             "Revoke a key; kinds: server, registration, service-account, ticket.",
-            answer: "As `martlet key revoke --json` prints it."
+            answer: "As `martlet key revoke --json` prints it.",
+            schema: .revokedKey
         ) { call in
             let (broker, project, key) = (call.broker, call.project, call["key"])
             switch call["kind"] {

@@ -14,18 +14,21 @@ extension ConsoleRoute {
             "status", .get, "status", .role(.viewer), "Tell the broker's state.",
             answer: "`status` as `martlet top --json` prints it, with `accepted`, "
                 + "`acceptedPerSecond` and `alerts`. For a user of one project: `now` and "
-                + "`projects` alone."
+                + "`projects` alone.",
+            schema: .status
         ) { call in .text(call.console.sampler.latest.text(for: try call.person)) },
         ConsoleRoute(
             "history", .get, "history", .everywhere(.viewer),
             "Tell the broker's figures of the last ten minutes.",
-            answer: "A list of figures for each second, the oldest first."
+            answer: "A list of figures for each second, the oldest first.",
+            schema: .history
         ) { call in .json(call.console.sampler.history) },
         ConsoleRoute(
             "events", .get, "events", .role(.viewer), "Follow the broker, and a project.",
             query: [Field("project", .string, "The project to follow.")],
             answer: "Server-sent events: `status` once a second, and of the project `accepted`, "
-                + "`progress`, `refused` and `sums`."
+                + "`progress`, `refused` and `sums`.",
+            schema: .string
         ) { call in
             let person = try call.person
             let project = call.call.parameter("project")

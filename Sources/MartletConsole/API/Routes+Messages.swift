@@ -14,7 +14,8 @@ extension ConsoleRoute {
             "Send a message of at most 1024 characters, or check it.", body: MessageDraft.fields,
             answer:
                 "As `martlet send --json` prints it. After a mere check, `connected` is the number "
-                + "of recipients that are connected now."
+                + "of recipients that are connected now.",
+            schema: .sent
         ) { call in
             var call = call
             let draft = try MessageDraft(from: &call)
@@ -37,14 +38,16 @@ extension ConsoleRoute {
         ConsoleRoute(
             "messages.report", .get, "projects/{project}/messages/{message}", .role(.viewer),
             "Tell what became of a message.",
-            answer: "As `martlet report MESSAGE --json` prints it."
+            answer: "As `martlet report MESSAGE --json` prints it.",
+            schema: .messageReport
         ) { call in
             .json(
                 MessageReportAnswer(try call.broker.report(of: call["message"], in: call.project)))
         },
         ConsoleRoute(
             "messages.cancel", .delete, "projects/{project}/messages/{message}", .role(.sender),
-            "Cancel a message.", answer: "As `martlet cancel --json` prints it."
+            "Cancel a message.", answer: "As `martlet cancel --json` prints it.",
+            schema: .cancelled
         ) { call in
             let message = call["message"]
             let summary = try await call.broker.cancel(message, in: call.project)
@@ -57,7 +60,8 @@ extension ConsoleRoute {
         ConsoleRoute(
             "messages.missing", .get, "projects/{project}/messages/{message}/missing",
             .role(.viewer), "List the recipients that have not got a message.", query: paged,
-            answer: "As `martlet report MESSAGE --missing --json` prints it."
+            answer: "As `martlet report MESSAGE --missing --json` prints it.",
+            schema: .tokens
         ) { call in
             let page = try call.broker.notReceived(
                 call["message"], in: call.project, after: call.after, limit: try call.limit)
@@ -71,7 +75,8 @@ extension ConsoleRoute {
             query: [
                 Field("days", .integer, "Days up to today, 1 to 366; 30 without the parameter.")
             ],
-            answer: "As `martlet report PROJECT --json` prints it."
+            answer: "As `martlet report PROJECT --json` prints it.",
+            schema: .projectReport
         ) { call in
             let count = try call.number("days") ?? 30
             guard (1...366).contains(count) else {

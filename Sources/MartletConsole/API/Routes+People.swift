@@ -11,7 +11,8 @@ extension ConsoleRoute {
     static let people = [
         ConsoleRoute(
             "users.list", .get, "users", .everywhere(.administrator), "List the users.",
-            answer: "As `martlet console user list --json` prints it."
+            answer: "As `martlet console user list --json` prints it.",
+            schema: .list(.user)
         ) { call in .json(try call.console.people.list().users.map { ConsoleUserAnswer($0) }) },
         ConsoleRoute(
             "users.create", .post, "users", .everywhere(.administrator), "Add a user.",
@@ -20,7 +21,8 @@ extension ConsoleRoute {
                 Field("password", .string, isRequired: true, "8 to 256 bytes."),
                 Field("role", .string, isRequired: true, "`viewer`, `sender` or `administrator`."),
                 Field("project", .string, "The only project of the user."),
-            ], answer: "As an entry of `martlet console user list --json`."
+            ], answer: "As an entry of `martlet console user list --json`.",
+            schema: .user
         ) { call in
             var call = call
             let name = try call.text("name")
@@ -44,7 +46,8 @@ extension ConsoleRoute {
         },
         ConsoleRoute(
             "users.remove", .delete, "users/{name}", .everywhere(.administrator),
-            "Remove a user, and end the user's sessions.", answer: "An empty object."
+            "Remove a user, and end the user's sessions.", answer: "An empty object.",
+            schema: .nothing
         ) { call in
             let name = call["name"]
             try call.console.people.file.change { (list) throws(MartletError) in
@@ -59,7 +62,8 @@ extension ConsoleRoute {
             query: [
                 Field("before", .integer, "The `next` of the page before."),
                 Field("limit", .integer, "Entries of the page, 1 to 1000."),
-            ], answer: "As `martlet audit --json` prints it."
+            ], answer: "As `martlet audit --json` prints it.",
+            schema: .log
         ) { call in
             let before = try call.number("before").map { UInt64(clamping: $0) }
             return .json(

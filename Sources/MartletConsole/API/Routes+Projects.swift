@@ -11,7 +11,8 @@ extension ConsoleRoute {
     static let projects = [
         ConsoleRoute(
             "projects.list", .get, "projects", .role(.viewer), "List the projects.", query: paged,
-            answer: "A page of projects, each as `martlet project list --json` prints it."
+            answer: "A page of projects, each as `martlet project list --json` prints it.",
+            schema: .page(.project)
         ) { call in
             let page: ListPage<ProjectSummary>
             if let own = try call.person.project {
@@ -35,7 +36,8 @@ extension ConsoleRoute {
                 Field("conditionTopicsMax", .integer, "Topics that a condition may name."),
             ],
             answer: "As `martlet project create --json` prints it. No later answer has the "
-                + "registration key."
+                + "registration key.",
+            schema: .newProject
         ) { call in
             var call = call
             let id = try call.text("project")
@@ -55,25 +57,29 @@ extension ConsoleRoute {
                 Field("conditionTopicsMax", .integer, "Topics that a condition may name."),
                 Field("registration", .string, "`key`, `ticket` or `open`."),
                 Field("deviceTopics", .string, "`all`, `none`, or prefixes with commas."),
-            ], answer: "As `martlet project set --json` prints it."
+            ], answer: "As `martlet project set --json` prints it.",
+            schema: .project
         ) { call in try await changed(call) },
         ConsoleRoute(
             "quotas.list", .get, "projects/{project}/quotas", .role(.viewer),
             "List what is left of the project's quotas.",
-            answer: "As `martlet quotas --json` prints it."
+            answer: "As `martlet quotas --json` prints it.",
+            schema: .list(.quota)
         ) { call in
             .json(try call.broker.quotas(in: call.project).map { QuotaAnswer($0) })
         },
         ConsoleRoute(
             "apps.list", .get, "projects/{project}/apps", .role(.viewer), "List the apps.",
-            answer: "As `martlet app list --json` prints it."
+            answer: "As `martlet app list --json` prints it.",
+            schema: .list(.app)
         ) { call in
             .json(try await call.broker.apps(in: call.project).map { AppAnswer($0) })
         },
         ConsoleRoute(
             "apps.delete", .delete, "projects/{project}/apps/{platform}/{app}",
             .role(.administrator), "Delete an app with all its instances.",
-            answer: "An empty object."
+            answer: "An empty object.",
+            schema: .nothing
         ) { call in
             guard let platform = Platform.allCases.first(where: { $0.name == call["platform"] })
             else {
@@ -88,7 +94,8 @@ extension ConsoleRoute {
             "fanouts.list", .get, "fanouts", .role(.viewer),
             "List messages on their way to many instances.",
             query: paged + [Field("project", .string, "Only of this project.")],
-            answer: "A page of messages, each as `martlet fanouts --json` prints it."
+            answer: "A page of messages, each as `martlet fanouts --json` prints it.",
+            schema: .page(.fanout)
         ) { call in
             let person = try call.person
             let project = call.call.parameter("project") ?? person.project

@@ -37,7 +37,8 @@ extension ConsoleRoute {
                 Field("password", .string, "Password of the user."),
                 Field("link", .string, "Secret of a one-time link, in place of the two."),
             ],
-            answer: "The signed-in user; the cookie of the session is set."
+            answer: "The signed-in user; the cookie of the session is set.",
+            schema: .session
         ) { call in
             var call = call
             try Origin.require(call.call)
@@ -69,7 +70,8 @@ extension ConsoleRoute {
         },
         ConsoleRoute(
             "session.show", .get, "session", .anyone, "Tell who is signed in.",
-            answer: "The signed-in user; an empty object for nobody."
+            answer: "The signed-in user; an empty object for nobody.",
+            schema: .either([.session, .nothing])
         ) { call in
             // A page asks before it knows: nobody is no error then.
             let person = call.call.header("cookie").flatMap {
@@ -80,7 +82,8 @@ extension ConsoleRoute {
         },
         ConsoleRoute(
             "session.end", .delete, "session", .role(.viewer), "Sign out.",
-            answer: "An empty object; the cookie is removed."
+            answer: "An empty object; the cookie is removed.",
+            schema: .nothing
         ) { call in
             call.console.people.end(try call.person)
             return .text("{}", cookie: cookie("", seconds: 0, call.console))
