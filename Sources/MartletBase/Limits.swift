@@ -320,6 +320,10 @@ public enum Limits {
     public static let consoleStreamsPerSessionMax = 8
     /// GW-9: events that wait for a slow viewer; further ones are left out and counted.
     public static let consoleEventsWaitingMax = 64
+    /// GW-9: milliseconds for which the events of a project gather for the viewers of the console.
+    public static let consoleGatherMilliseconds = 250
+    /// GW-9: events of a project, but for sums, that gather for the viewers; further ones are left out and counted.
+    public static let consoleProjectEventsMax = 16
     /// GW-9: projects in an event of the console, those with most fanouts and connections: an event has some 20 KB.
     public static let consoleProjectsPerEventMax = 100
     /// GW-9: seconds of history that the console keeps.

@@ -33,9 +33,12 @@ extension ConsoleRoute {
             let person = try call.person
             let project = call.call.parameter("project")
             if project != nil { try person.require(.viewer, in: project) }
-            let watch = try project.map { (id) throws in try call.broker.watch(id) }
+            let followed = try project.map { (id) throws in
+                (project: id, watch: try call.broker.watch(id))
+            }
             var answer = GatewayAnswer(headers: [("content-type", "text/event-stream")])
-            answer.stream = try call.console.viewers.stream(to: person, watch, of: call.console)
+            answer.stream = try call.console.viewers.stream(
+                to: person, followed, of: call.console)
             return .whole(answer)
         },
     ]

@@ -2,7 +2,7 @@
 //
 // Streams of events for open pages: the broker's figures once a second, and the events of a project (EMB-3). The number of
 // streams is bounded, in all and for each session. A slow viewer misses events, and is told how many. A stream ends with the
-// rights of its session. Source: HTML Living Standard, server-sent events. Rests on Sampler and ProjectWatch.
+// rights of its session. Source: HTML Living Standard, server-sent events. Rests on Sampler and ProjectFeeds.
 
 import Martlet
 import Synchronization
@@ -10,15 +10,17 @@ import Synchronization
 /// The open streams of a console.
 package final class Viewers: Sendable {
     private let open = Mutex<[String: Int]>([:])
+    private let feeds = ProjectFeeds()
 
     /// Open streams of all sessions.
     package var count: Int { open.withLock { $0.values.reduce(0, +) } }
 
     /// Begins a stream.
-    /// - Parameter watch: the project to follow; nil: none.
+    /// - Parameter followed: the project to follow; nil: none.
     /// - Throws: `RESOURCE_EXHAUSTED` for too many streams.
     func stream(
-        to person: Person, _ watch: ProjectWatch?, of console: Console
+        to person: Person, _ followed: (project: String, watch: ProjectWatch)?,
+        of console: Console
     ) throws(MartletError) -> AsyncStream<[UInt8]> {
         let session = person.session
         let isTaken = open.withLock { open in
@@ -40,23 +42,19 @@ package final class Viewers: Sendable {
         let figures = Task {
             for await sample in samples {
                 guard people.isOpen(person) else {
-                    outlet.send("end", "{}")
+                    outlet.send(EventBatch(EventBatch.text("end", "{}"), count: 1))
                     break
                 }
-                outlet.send("status", sample.text(for: person))
+                outlet.send(
+                    EventBatch(EventBatch.text("status", sample.text(for: person)), count: 1))
             }
             continuation.finish()
         }
-        let events = Task {
-            guard let watch else { return }
-            for await event in watch {
-                let (name, text) = EventText.of(event)
-                outlet.send(name, text)
-            }
-        }
+        let feeds = feeds
+        let place = followed.map { ($0.project, feeds.follow($0.project, $0.watch, outlet)) }
         continuation.onTermination = { [weak self] _ in
             figures.cancel()
-            events.cancel()
+            if let (project, number) = place { feeds.leave(project, number) }
             self?.open.withLock { open in
                 let left = open[session, default: 1] - 1
                 open[session] = left > 0 ? left : nil
@@ -66,20 +64,41 @@ package final class Viewers: Sendable {
     }
 }
 
+/// Events as the stream has them, written once for all viewers.
+struct EventBatch: Sendable {
+    let bytes: [UInt8]
+    /// Number of events, those left out included.
+    let count: Int
+
+    init(_ text: String, count: Int) {
+        bytes = Array(text.utf8)
+        self.count = count
+    }
+
+    static func text(_ name: String, _ data: String) -> String {
+        "event: \(name)\ndata: \(data)\n\n"
+    }
+
+    /// The event that tells of events left out; empty for none.
+    static func leftOut(_ count: Int) -> String {
+        count > 0 ? text("left-out", "{\"count\":\(count)}") : ""
+    }
+}
+
 /// Sends events into a stream, and counts those that do not fit.
-private final class EventOutlet: Sendable {
+final class EventOutlet: Sendable {
     private let continuation: AsyncStream<[UInt8]>.Continuation
     private let leftOut = Mutex(0)
 
     init(_ continuation: AsyncStream<[UInt8]>.Continuation) { self.continuation = continuation }
 
-    func send(_ name: String, _ text: String) {
+    func send(_ events: EventBatch) {
         let missed = leftOut.withLock { $0 }
-        var event = "event: \(name)\ndata: \(text)\n\n"
-        if missed > 0 { event = "event: left-out\ndata: {\"count\":\(missed)}\n\n" + event }
-        switch continuation.yield(Array(event.utf8)) {
+        let bytes =
+            missed > 0 ? Array(EventBatch.leftOut(missed).utf8) + events.bytes : events.bytes
+        switch continuation.yield(bytes) {
         case .enqueued: if missed > 0 { leftOut.withLock { $0 -= missed } }
-        case .dropped: leftOut.withLock { $0 += 1 }
+        case .dropped: leftOut.withLock { $0 += events.count }
         case .terminated: break
         @unknown default: break
         }
