@@ -23,10 +23,14 @@ package struct AccessFile: Sendable {
         }
     }
 
+    private let folder: String
     private let path: String
 
     /// - Parameter folder: an existing data folder.
-    package init(in folder: String) { path = folder + "/console.access" }
+    package init(in folder: String) {
+        self.folder = folder
+        path = folder + "/console.access"
+    }
 
     /// nil without a file.
     package var stamp: Stamp? {
@@ -52,9 +56,10 @@ package struct AccessFile: Sendable {
     package func change<Result>(
         _ body: (inout AccessList) throws(MartletError) -> Result
     ) throws(MartletError) -> Result {
-        let lock = open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        let lock = open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard lock >= 0, flock(lock, LOCK_EX) == 0 else { throw unwritable(errno) }
         defer { close(lock) }
+        FolderOwner.give(lock, in: folder)
         var list = try read()
         let before = list
         let result = try body(&list)
@@ -74,6 +79,7 @@ package struct AccessFile: Sendable {
         } catch {
             throw unwritable(error.code)
         }
+        FolderOwner.give(temporary, in: folder)
         guard rename(temporary, path) == 0 else { throw unwritable(errno) }
     }
 

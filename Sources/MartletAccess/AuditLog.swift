@@ -51,17 +51,22 @@ package struct AuditLog: Sendable {
     private static let whatBytesMax = 1024
     private static let pageMax = 1000
 
+    private let folder: String
     private let path: String
 
     /// - Parameter folder: an existing data folder.
-    package init(in folder: String) { path = folder + "/audit.log" }
+    package init(in folder: String) {
+        self.folder = folder
+        path = folder + "/audit.log"
+    }
 
     /// Appends an entry, and returns when the entry is on disk.
     /// - Throws: `UNAVAILABLE` for a file that cannot be written.
     package func append(_ entry: AuditEntry) throws(MartletError) {
-        let lock = open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        let lock = open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard lock >= 0, flock(lock, LOCK_EX) == 0 else { throw unwritable() }
         defer { close(lock) }
+        FolderOwner.give(lock, in: folder)
         var entry = entry
         entry.number = (lastNumber ?? 0) + 1
         if entry.what.utf8.count > Self.whatBytesMax {
@@ -71,9 +76,10 @@ package struct AuditLog: Sendable {
         if stat(path, &status) == 0, status.st_size >= Limits.auditFileBytesMax {
             guard rename(path, path + ".1") == 0 else { throw unwritable() }
         }
-        let file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+        let file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard file >= 0 else { throw unwritable() }
         defer { close(file) }
+        FolderOwner.give(file, in: folder)
         var rest = Array((JSON.line(entry) + "\n").utf8)[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) }

@@ -303,14 +303,20 @@ struct ConnectionOptions: ParsableArguments {
     /// A sender with a server key, or with a client's certificate that stands for the sender. nil: the command works
     /// as administrator of the folder.
     func sender(project: String, folder: String?) throws -> MartletSender? {
-        let environment = ProcessInfo.processInfo.environment["MARTLET_KEY"]
-        let certificate = tls.clientCertificate.map { _ in "" }
-        guard let key = key ?? (folder == nil ? environment : nil) ?? certificate else {
-            return nil
-        }
+        guard let key = credential(folder: folder) else { return nil }
         return MartletSender(
             host: host, port: port, projectID: project, serverKey: key,
             options: try tls.applied(to: .once))
+    }
+
+    /// Whether the command works as administrator of the folder.
+    func isAdministrator(folder: String?) -> Bool { credential(folder: folder) == nil }
+
+    /// The server key; empty: a client's certificate stands for the key.
+    private func credential(folder: String?) -> String? {
+        let environment = ProcessInfo.processInfo.environment["MARTLET_KEY"]
+        let certificate = tls.clientCertificate.map { _ in "" }
+        return key ?? (folder == nil ? environment : nil) ?? certificate
     }
 
     mutating func validate() throws {

@@ -44,6 +44,8 @@ struct AppCommand: AsyncParsableCommand {
             try await folder.access.administrator {
                 try await $0.createApp(app.name, on: app.platform.platform, in: app.project)
             }
+            folder.access.note(
+                "app.create", "\(app.platform.rawValue) \(app.name)", in: app.project)
             if output.json {
                 return JSON.print(
                     Created(
@@ -101,6 +103,8 @@ struct AppCommand: AsyncParsableCommand {
             try await folder.access.administrator {
                 try await $0.deleteApp(app.name, on: app.platform.platform, in: app.project)
             }
+            folder.access.note(
+                "app.delete", "\(app.platform.rawValue) \(app.name)", in: app.project)
             if output.json {
                 return JSON.print(
                     Deleted(

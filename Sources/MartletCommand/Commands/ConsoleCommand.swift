@@ -172,7 +172,9 @@ extension ConsoleCommand.User {
 struct AuditCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
         commandName: "audit",
-        abstract: "Show who did what in the console, when and from where; the newest first.")
+        abstract:
+            "Show who did what in the console and by commands, when and from where; the newest first."
+    )
 
     @Option(help: "Only actions in this project.")
     var project: String?
@@ -210,23 +212,6 @@ struct AuditCommand: ReportingCommand {
 }
 
 extension ConsoleRole: ExpressibleByArgument {}
-
-extension AuditEntry {
-    /// An action by a command on this machine.
-    fileprivate static func ofCommand(
-        _ action: String, _ what: String, in project: String?, at now: Martlet.Instant
-    ) -> AuditEntry {
-        AuditEntry(
-            at: now, who: "command", from: "this machine", project: project, action: action,
-            what: what)
-    }
-}
-
-extension Martlet.Instant {
-    fileprivate static var ofCommand: Martlet.Instant {
-        Martlet.Instant(millisecondsSince1970: Int64(Date.now.timeIntervalSince1970 * 1000))
-    }
-}
 
 /// Reads a password: in a terminal without showing it, twice; elsewhere the first line of standard input.
 private enum PasswordInput {

@@ -29,6 +29,7 @@ struct GroupCommand: AsyncParsableCommand {
             let group = try await sender.ask(folder: folder) {
                 try await $0.createGroup(named: name, tokens: members.token)
             }
+            sender.note("group.create", name, folder: folder)
             if output.json { return JSON.print(GroupAnswer(group)) }
             Terminal.print(group.key)
         }
@@ -49,6 +50,8 @@ struct GroupCommand: AsyncParsableCommand {
                 try await $0.addToGroup(
                     named: group.name, key: group.groupKey, tokens: members.token)
             }
+            sender.note(
+                "group.add", "\(group.name), \(members.token.count) members", folder: folder)
             GroupAnswer(changed).print(json: output.json)
         }
     }
@@ -68,6 +71,8 @@ struct GroupCommand: AsyncParsableCommand {
                 try await $0.removeFromGroup(
                     named: group.name, key: group.groupKey, tokens: members.token)
             }
+            sender.note(
+                "group.remove", "\(group.name), \(members.token.count) members", folder: folder)
             GroupAnswer(changed).print(json: output.json)
         }
     }

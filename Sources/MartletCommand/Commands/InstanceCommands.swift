@@ -23,6 +23,8 @@ struct SubscribeCommand: ReportingCommand {
         let summary = try await sender.ask(folder: folder) {
             try await $0.subscribe(change.token, to: change.topic)
         }
+        sender.note(
+            "topic.subscribe", "\(change.topic), \(summary.successCount) instances", folder: folder)
         try TokensAnswer(summary, tokens: change.token).print(
             "subscribed to \(change.topic)", json: output.json)
     }
@@ -43,6 +45,9 @@ struct UnsubscribeCommand: ReportingCommand {
         let summary = try await sender.ask(folder: folder) {
             try await $0.unsubscribe(change.token, from: change.topic)
         }
+        sender.note(
+            "topic.unsubscribe", "\(change.topic), \(summary.successCount) instances",
+            folder: folder)
         try TokensAnswer(summary, tokens: change.token).print(
             "unsubscribed from \(change.topic)", json: output.json)
     }
@@ -72,6 +77,7 @@ struct UnregisterCommand: ReportingCommand {
                 do {
                     try await sender.unregister(token)
                     answer.successes += 1
+                    self.sender.note("device.unregister", token, folder: folder)
                 } catch let error as MartletError where error.field == "token" {
                     answer.failures.append(TokenFailure(token: token, error: error.word.name))
                 }

@@ -29,6 +29,7 @@ struct KeyCommand: AsyncParsableCommand {
             let key = try await folder.access.administrator {
                 try await $0.createServerKey(named: name, in: project)
             }
+            folder.access.note("key.create", key.id, in: project)
             output.print(
                 key, of: project,
                 note: "Key \(key.id) of project \(project). It is not shown again; keep it secret.")
@@ -70,6 +71,7 @@ struct KeyCommand: AsyncParsableCommand {
             try await folder.access.administrator {
                 try await $0.revokeServerKey(id, in: project)
             }
+            folder.access.note("server-key.revoke", id, in: project)
             output.printRevoked(id, of: project)
         }
     }

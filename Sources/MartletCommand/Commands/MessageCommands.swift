@@ -24,6 +24,7 @@ struct CancelCommand: ReportingCommand {
 
     func perform() async throws {
         let summary = try await sender.ask(folder: folder) { try await $0.cancel(messageID) }
+        sender.note("message.cancel", messageID, folder: folder)
         let answer = CancelAnswer(
             messageID: messageID, wasScheduled: summary.wasScheduled,
             delivered: summary.deliveredCount)

@@ -41,6 +41,7 @@ struct ProjectCommand: AsyncParsableCommand {
             }
             // The key is shown below, so a folder that takes no file is no reason to fail.
             try? folder.access.keepRegistrationKey(new.registrationKey, of: id)
+            folder.access.note("project.create", id, in: id)
             let project = NewProjectAnswer(new)
             if output.json { return JSON.print(project) }
             Terminal.print(
@@ -144,6 +145,19 @@ struct ProjectCommand: AsyncParsableCommand {
             }
         }
 
+        /// The changes for the log of actions.
+        private var changes: String {
+            let named = [
+                weight.map { "weight \($0)" },
+                conditionTopicsMax.map { "condition topics \($0)" },
+                onOverload.map { "on overload \($0.rawValue)" },
+                registration.map { "registration \($0.rawValue)" },
+                topics.map { "device topics \($0.policy.text)" },
+            ]
+            return (named.compactMap { $0 } + limits.map { "limit \($0)" })
+                .joined(separator: ", ")
+        }
+
         private var setsPolicies: Bool { registration != nil || topics != nil }
 
         func perform() async throws {
@@ -163,6 +177,7 @@ struct ProjectCommand: AsyncParsableCommand {
                     summary, try await administrator.policies(of: id),
                     try await administrator.limits(of: id))
             }
+            folder.access.note("project.change", changes, in: id)
             if output.json { return JSON.print(project) }
             Terminal.print(
                 "Project \(project.project): weight \(project.weight), on overload "

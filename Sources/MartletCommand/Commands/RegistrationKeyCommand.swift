@@ -34,6 +34,7 @@ struct RegistrationKeyCommand: AsyncParsableCommand {
             let key = try await folder.access.administrator {
                 try await $0.createRegistrationKey(named: name, in: project)
             }
+            folder.access.note("registration-key.create", key.id, in: project)
             output.print(
                 key, of: project,
                 note: "Registration key \(key.id) of project \(project). It is not shown again.")
@@ -79,6 +80,7 @@ struct RegistrationKeyCommand: AsyncParsableCommand {
             try await folder.access.administrator {
                 try await $0.revokeRegistrationKey(id, in: project)
             }
+            folder.access.note("registration-key.revoke", id, in: project)
             if let file = folder.access.forgetRegistrationKey(id, of: project) {
                 Terminal.printError(
                     "The file '\(file)' had this key and is removed; give `martlet listen` another key "

@@ -143,6 +143,12 @@ struct SendCommand: ReportingCommand {
                 SendAnswer(try await showing("Sending") { try await sender.send(message) })
             }
         }
+        if let id = answer.messageID {
+            sender.note(
+                "message.send",
+                "\(id) to \(message.target.kind.name) \(message.target.text), "
+                    + "\(answer.recipients) recipients", folder: dataFolder)
+        }
         if output.json { return JSON.print(answer) }
         let instances = answer.recipients == 1 ? "1 instance" : "\(answer.recipients) instances"
         if let messageID = answer.messageID, let place = answer.deferredPlace {

@@ -60,6 +60,7 @@ struct ServiceAccountCommand: AsyncParsableCommand {
                 destination?.remove()
                 throw error
             }
+            folder.access.note("service-account.create", file.keyID, in: project)
             if destination == nil { Terminal.print(file.json) }
             Terminal.printError(
                 "Key \(file.keyID) of project \(project). It is not shown again; keep it secret.")
@@ -123,6 +124,7 @@ struct ServiceAccountCommand: AsyncParsableCommand {
                 error.message += " Write the project first: service-account revoke PROJECT ID."
                 throw error
             }
+            folder.access.note("service-account-key.revoke", id, in: project)
             output.printRevoked(id, of: project)
         }
     }

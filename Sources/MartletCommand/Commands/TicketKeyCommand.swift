@@ -77,6 +77,7 @@ struct TicketKeyCommand: AsyncParsableCommand {
                         input.text, for: algorithm, id: id, named: name, in: project)
                 }
             }
+            folder.access.note("ticket-key.add", id, in: project)
             if output.json {
                 return JSON.print(Added(project: project, keyID: id, algorithm: algorithm.name))
             }
@@ -120,6 +121,7 @@ struct TicketKeyCommand: AsyncParsableCommand {
             try await folder.access.administrator {
                 try await $0.revokeTicketKey(id, in: project)
             }
+            folder.access.note("ticket-key.revoke", id, in: project)
             output.printRevoked(id, of: project, kind: "ticket key")
         }
     }

@@ -25,12 +25,12 @@ async function list(body, context) {
     event.preventDefault();
     if (id.value.trim()) location.hash = context.at("messages", `/${messageNumber(id.value.trim())}`);
   } }, field("Message", id, "Its ID, as the sender got it, or its number."), h("button", {}, "Show"))),
-  card("Accepted now", fresh), context.may("administrator") ? card("Sent from the console", sent) : null);
+  card("Accepted now", fresh), context.may("administrator") ? card("Sent by people", sent) : null);
   draw();
   if (context.may("administrator")) {
     const log = await api.get("log?limit=500");
     const mine = log.entries.filter((entry) => entry.action === "message.send" && entry.project === project).slice(0, 30);
-    put(sent, table("Messages from the console", [{ title: "Message" }, { title: "When" }, { title: "Who" }, { title: "To" }],
+    put(sent, table("Messages from the console and from commands", [{ title: "Message" }, { title: "When" }, { title: "Who" }, { title: "To" }],
       mine.map((entry) => {
         const [message] = entry.what.split(" ");
         return [link(message), time(entry.at), entry.who, entry.what.slice(message.length + 4)];
