@@ -84,12 +84,13 @@ struct DemoCommand: ReportingCommand {
                     + "empty store in \(folder)")
         }
         let isRight: Bool
+        let fleet: DemoFleet
         do {
             let run = DemoRun(
                 plan: DemoPlan(deviceCount: devices, seed: seed), broker: broker,
                 encryption: encryption,
                 isJSON: output.json, interrupt: interrupt)
-            isRight = try await run.perform()
+            (isRight, fleet) = try await run.perform()
         } catch {
             try? await broker.close()
             if error is CancellationError { throw ExitCode(1) }
@@ -97,13 +98,15 @@ struct DemoCommand: ReportingCommand {
         }
         try await broker.close()
         if Terminal.isInteractive, !exit, !output.json, !interrupt.hasFired {
-            try await serve(folder, interrupt)
+            try await serve(folder, fleet, interrupt)
         }
         if !isRight { throw ExitCode(1) }
     }
 
     /// Serves the same store again, on the usual port, or on any port if the usual port is taken.
-    private func serve(_ folder: String, _ interrupt: Interrupt.Waiter) async throws {
+    private func serve(
+        _ folder: String, _ fleet: DemoFleet, _ interrupt: Interrupt.Waiter
+    ) async throws {
         var configuration = BrokerConfiguration(folder: folder, address: .init())
         configuration.logger = .standardError(.warning)
         configuration.transport = transport.kind
@@ -150,10 +153,20 @@ struct DemoCommand: ReportingCommand {
             try? await broker.close()
             throw error
         }
+        let pulse = DemoPulse(broker: broker, fleet: fleet.moved(to: port))
         try await gateway.serve { url in
-            Terminal.print(ConsoleAddress(url: url, folder: folder).line(at: broker.now))
+            Terminal.print(
+                """
+
+                \(ConsoleAddress(url: url, folder: folder).line(at: broker.now))
+                Some devices stay connected, and a message goes out every \
+                \(DemoPulse.interval.components.seconds) seconds: the console shows them.
+                """)
         } until: {
+            let beating = Task { await pulse.run() }
             await interrupt.wait()
+            beating.cancel()
+            await beating.value
         }
     }
 }

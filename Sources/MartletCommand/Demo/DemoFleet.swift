@@ -32,6 +32,20 @@ final class DemoFleet: Sendable {
         unconfirmed = Mutex(Array(repeating: [], count: count))
     }
 
+    /// The same devices at another broker of the same data folder, without TLS.
+    func moved(to port: Int) -> DemoFleet {
+        var options = options
+        options.encryption = nil
+        let fleet = DemoFleet(
+            plan: plan, project: project, port: port, inbox: DemoInbox(stepCount: 0),
+            options: options)
+        let known = credentials.withLock { $0 }
+        let kept = unconfirmed.withLock { $0 }
+        fleet.credentials.withLock { $0 = known }
+        fleet.unconfirmed.withLock { $0 = kept }
+        return fleet
+    }
+
     var tokens: [String] { credentials.withLock { $0.map { $0?.token ?? "" } } }
 
     func register(_ progress: Progress) async throws {

@@ -31,9 +31,9 @@ struct DemoRun {
     }
 
     /// Runs the demo.
-    /// - Returns: whether every number was right.
-    func perform() async throws -> Bool {
-        guard let port = broker.port else { return false }
+    /// - Returns: whether every number was right, and the devices, disconnected.
+    func perform() async throws -> (isRight: Bool, fleet: DemoFleet) {
+        let port = broker.port ?? 0
         let project = try await broker.createProject(Self.project)
         let key = try await broker.createServerKey(named: "demo", in: Self.project)
         var senderOptions = ClientOptions()
@@ -68,7 +68,7 @@ struct DemoRun {
         let check = try await sendAll(plan.steps(tokens: fleet.tokens), fleet, sender)
         await fleet.disconnect(all)
         await sender.close()
-        return check.isRight
+        return (check.isRight, fleet)
     }
 
     private func timed(_ what: String, _ body: (Progress) async throws -> Void) async throws {
