@@ -8,10 +8,12 @@ SOURCES := Package.swift Sources Tests Benchmarks/Sources
 
 .PHONY: run build test browser-test mailbox-histories simulate deps python python-sdks console-test format format-check clean
 
-# The demo; in a terminal it goes on serving until Ctrl-C.
+# The demo. In a terminal it goes on serving until Ctrl-C, with the console in a browser, for which the whole program is
+# built; elsewhere the commands alone are enough.
 run: deps
-	swift build -c release --product martlet-core
-	.build/release/martlet-core demo
+	@program=martlet-core; if [ -t 0 ] && [ -t 1 ]; then program=martlet; fi; \
+	    echo "swift build -c release --product $$program"; \
+	    swift build -c release --product $$program && .build/release/$$program demo
 
 build: deps
 	swift build -c release --product martlet
@@ -26,6 +28,8 @@ ON_EPOLL := '^(MartletTests|EndToEndTests)\.'
 test: PACKAGES += liblz4-dev libpq-dev postgresql
 test: deps python python-sdks
 	swift build -c release --build-tests
+	@[ -z "$$CI" ] && [ -x /usr/bin/chromium ] && [ -x /usr/bin/chromedriver ] && [ -e $(BROWSER)/installed ] || \
+	    echo "The console in a browser is not tested: CI is set, or Chromium, its driver or Selenium is missing (make console-test)"
 	swift test -c release --skip-build --skip $(OVER_SOCKETS)
 	swift test -c release --skip-build --filter $(OVER_SOCKETS) \
 	    --experimental-maximum-parallelization-width 2
@@ -119,7 +123,8 @@ browser-test: python-sdks
 	    && $(SDKS)-push/bin/python -B Tests/Python/push_browser.py \
 	        "$$(swift build --show-bin-path)/martlet" firefox-esr .build/browser-test.log
 
-# The console in Chromium from Debian, driven by Selenium. It takes minutes, so `make test` does not run it.
+# The console in Chromium from Debian, driven by Selenium, both installed if need be. `make test` runs the same where both
+# are there, but not where CI is set.
 BROWSER := .build/python-browser
 console-test: $(BROWSER)/installed
 	swift build -c release --build-tests

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -24,6 +25,9 @@ PROGRAM, PICTURES = sys.argv[1], pathlib.Path(sys.argv[2])
 PASSWORD = "a long password"
 STORED = "<img src=x onerror=document.title='owned'>"
 DEVICES = 6
+# Recipients of the largest fanout, simulated by console_crowd.py.
+CROWD = 100_000
+LOOPS = 8
 
 
 class Broker:
@@ -44,11 +48,13 @@ class Broker:
         return json.loads(self.run(*words, "--json", text=text))
 
     def start(self):
+        # A loop has places for as many apps as it may have descriptors, so a crowd needs several loops.
         self.process = subprocess.Popen(
-            [PROGRAM, "gateway", "--data", self.folder, "--port", "0", "--http", self.http, "--json"],
+            [PROGRAM, "gateway", "--data", self.folder, "--port", "0", "--http", self.http, "--json",
+             "--loops", str(LOOPS), "--limit", "registrations-per-second-per-address=0"],
             stdout=subprocess.PIPE, text=True)
         ready = json.loads(self.process.stdout.readline())
-        self.port, self.url = ready["port"], ready["http"]
+        self.port, self.url, self.transport = ready["port"], ready["http"], ready["transport"]
         self.http = self.url.split("//")[1]
 
     def stop(self, how=signal.SIGTERM):
@@ -82,6 +88,31 @@ class Devices:
             if process.poll() is None:
                 process.terminate()
                 process.wait()
+
+
+class Crowd:
+    """Very many devices in a process of their own. On epoll their number is bounded by the open descriptors."""
+
+    def __init__(self, broker, project, app, key):
+        most = CROWD
+        if broker.transport == "epoll":
+            most = min(CROWD, resource.getrlimit(resource.RLIMIT_NOFILE)[1] * 3 // 4)
+        self.count = most
+        self.process = subprocess.Popen(
+            [sys.executable, "-B", str(pathlib.Path(__file__).with_name("console_crowd.py")), str(broker.port),
+             project, app, key, str(self.count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def wait(self, word):
+        line = self.process.stdout.readline()
+        assert line.split() == [word, str(self.count)], line
+
+    def __enter__(self):
+        self.wait("registered")
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
 
 
 class Page:
@@ -174,6 +205,7 @@ def newcomer(page, broker, devices):
     page.type("#condition", condition)
     exact = broker.json("audience", condition, "--project", "tides")["total"]
     page.wait("exact audience", lambda: page.find("[data-total]").get_attribute("data-total") == str(exact))
+    page.wait("how many are connected", lambda: page.find("[data-connected]").get_attribute("data-connected") == str(exact))
     page.see("How it is read")
     page.press("List tokens")
     page.see(devices.all[0][1])
@@ -212,8 +244,64 @@ def newcomer(page, broker, devices):
     page.press("Send again to these")
     page.heading("Compose")
     page.wait("exactly the missing one", lambda: page.find("[data-total]").get_attribute("data-total") == "1")
+    page.wait("it is not connected", lambda: page.find("[data-connected]").get_attribute("data-connected") == "0")
     page.clean("the newcomer's way")
     return number, token
+
+
+def crowd(page, broker, key):
+    """A message to very many, from its exact audience to its end: the page's numbers are those of the report."""
+    app = "com.example.crowd"
+    with Crowd(broker, "very-many", app, key) as devices:
+        count = f"{devices.count:,}"
+        page.go(broker.url, "#/project/very-many/compose", "Compose")
+        Select(page.find("#kind")).select_by_value("app")
+        page.type("#app-name", app)
+        page.wait("exact audience", lambda: page.find("[data-total]").get_attribute("data-total") == str(devices.count))
+        page.wait("all are connected", lambda: page.find("[data-connected]").get_attribute("data-connected") == str(devices.count))
+        page.type("#title", "To everyone")
+        page.press("Send")
+        page.see(f"Send to {count} devices?")
+        page.find("dialog button:last-of-type").click()
+        page.wait("the message's page", lambda: page.find("h1").text.startswith("Message "))
+        number = page.find("h1").text.split()[1]
+        devices.wait("received")
+        page.wait("received by all", lambda: page.find('[data-count="Received"]').text == count, 60)
+        page.see("At its end: no device is pending.")
+        report = broker.json("report", number, "--project", "very-many")["counts"]
+        names = {"Targeted": "targeted", "Sent to the device": "sent", "Received": "acknowledged", "Displayed": "displayed",
+                 "Opened": "opened"}
+        wanted = {name: f"{report[key]:,}" for name, key in names.items()}
+        page.wait(f"the numbers of the report, {wanted}", lambda: wanted == {
+            one.get_attribute("data-count"): one.text
+            for one in page.driver.find_elements(By.CSS_SELECTOR, "[data-count]")})
+        assert report["sent"] == devices.count, report
+        assert report["targeted"] == report["acknowledged"] == devices.count and report["pending"] == 0, report
+        assert page.find("tr.total").text.split()[-1] == count
+        page.clean("a message to very many")
+    print(f"A message went to {count} devices, and the page told the report's numbers.")
+
+
+def device(page, broker, devices):
+    """The page of a device that is connected, and then away with a message waiting."""
+    process, token = devices.all[2]
+    page.go(broker.url, f"#/project/tides/devices/{token}", "Devices")
+    page.see("127.0.0.1, on loop ")
+    page.see("active")
+    page.see("Nothing waits.")
+    page.find('[data-limit="messagesPerMinute"]')
+    process.terminate()
+    process.wait()
+    broker.run("send", "--project", "tides", "--token", token, "--title", "Waits", "--collapse-key", "score")
+
+    def waits():
+        page.driver.refresh()
+        page.heading("Devices")
+        page.see("Waiting in its mailbox")
+        return "not connected; a later message may replace it" in page.text()
+
+    page.wait("the message waits", waits)
+    page.clean("a device")
 
 
 def schedule(page, broker):
@@ -328,6 +416,8 @@ def main():
         broker = Broker(folder)
         key = broker.json("project", "create", "tides")["registrationKey"]
         broker.run("project", "create", "waves")
+        crowd_key = broker.json("project", "create", "very-many")["registrationKey"]
+        broker.run("project", "set", "very-many", "--limit", "registrations-per-second=0")
         broker.run("console", "user", "add", "ann", "--role", "administrator", text=PASSWORD + "\n")
         broker.run("console", "user", "add", "vic", "--project", "waves", text=PASSWORD + "\n")
         broker.start()
@@ -338,6 +428,8 @@ def main():
                 devices.start(number)
             page = Page()
             message, token = newcomer(page, broker, devices)
+            crowd(page, broker, crowd_key)
+            device(page, broker, devices)
             schedule(page, broker)
             attacks(page, broker, devices)
             keyboard(page, broker)
@@ -345,7 +437,7 @@ def main():
             roles(page, broker)
             restart(page, broker)
             log = broker.run("audit")
-            for action in ["link.open", "session.begin", "message.send", "message.cancel", "user.remove"]:
+            for action in ["link.open", "session.begin", "message.send", "message.cancel", "user.remove", "project.create", "key.create"]:
                 assert action in log, (action, log)
         finally:
             if page:

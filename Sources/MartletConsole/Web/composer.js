@@ -125,7 +125,7 @@ export async function show(body, context) {
       }
       case "token": one("token", "Token", "The registration token of the device.", query.get("token"), (text) => ({ kind: "token", text })); break;
       case "group": one("group", "Key of the group", null, query.get("group"), (text) => ({ kind: "group", text })); break;
-      case "app": one("app", "App", "The package name or bundle ID.", null, (text) => ({ kind: "app", text })); break;
+      case "app": one("app-name", "App", "The package name or bundle ID.", null, (text) => ({ kind: "app", text })); break;
       case "everyone":
         read = () => ({ kind: "everyone", text: "" });
         put(target);

@@ -47,8 +47,9 @@ export async function show(body, context) {
     fact("Throttled", device.throttledUntil ? `collapsible messages until ${time(device.throttledUntil)}` : "no"),
     fact("Discarded", device.discarded ? `${number(device.discarded)} messages, and the device does not know yet` : "none"),
     fact("Groups", device.groups.join(", ") || "none")),
-  h("h3", {}, "Limits left"), device.limits.length ? h("div", { class: "funnel" }, device.limits.map((one) => [h("span", {}, LIMITS[one.limit]),
-    bar(one.of ? one.left / one.of : 0, `${one.left} of ${one.of} left`), h("span", { class: "soft", "data-limit": one.limit }, `${number(one.left)} of ${number(one.of)} left`)]))
+  h("h3", {}, "Limits left"), device.limits.length ? device.limits.map((one) => h("div", { class: "field" },
+    h("div", { class: "row apart" }, h("span", {}, LIMITS[one.limit]), h("span", { class: "soft", "data-limit": one.limit }, `${number(one.left)} of ${number(one.of)} left`)),
+    bar(one.of ? one.left / one.of : 0, `${LIMITS[one.limit]}: ${one.left} of ${one.of} left`)))
     : h("p", { class: "soft" }, "No limit is in force."),
   h("h3", {}, `Topics (${device.topics.length})`), h("div", { class: "chips" }, device.topics.slice(0, 200).map((topic) =>
     h("a", { class: "code", href: context.at("topics", `/${encodeURIComponent(topic)}`) }, topic)))),

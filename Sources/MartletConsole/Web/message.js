@@ -63,6 +63,7 @@ async function one(body, context) {
     put(funnel, h("div", { class: "funnel" }, steps.map(([name, value]) => [h("span", {}, name),
       bar(counts.targeted ? value / counts.targeted : 0, `${name}: ${value} of ${counts.targeted}`),
       h("span", {}, h("strong", { "data-count": name }, number(value)), h("span", { class: "part" }, counts.targeted ? percent(value / counts.targeted) : ""))])));
+    if (counts.pending === 0) put(way, "At its end: no device is pending.");
     const rows = OUTCOMES.filter(([name]) => counts[name] > 0 || name === "acknowledged" || name === "pending");
     put(sums, table("Outcomes", [{ title: "Outcome" }, { title: "Devices", number: true }], [
       ...rows.map(([name, label]) => [label, number(counts[name])]),
@@ -104,7 +105,7 @@ async function one(body, context) {
 
   let isAsking = false;
   return listen((name, value) => {
-    if (name === "progress" && messageNumber(value.messageID) === rest) {
+    if (name === "progress" && report.counts.pending > 0 && messageNumber(value.messageID) === rest) {
       put(way, value.done ? "All devices were looked at; the others get it when they connect." : `On its way: queued for ${number(value.delivered)} of ${number(value.recipients)} devices.`);
     }
     if (name !== "status" || isAsking || report.counts.pending === 0 && points.length > 3 && report.counts.displayed >= report.counts.acknowledged) return;
