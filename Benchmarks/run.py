@@ -18,6 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "Harness"))
 
 import audience_plot  # noqa: E402
+import console  # noqa: E402
 import durable  # noqa: E402
 import fanout  # noqa: E402
 import fanout_report  # noqa: E402
@@ -129,6 +130,9 @@ class Bench:
     def gateway(self):
         gateway.run(self.binaries, self.quick, self.repeats, self.progress, self.report)
 
+    def console(self):
+        console.run(self.binaries, self.quick, self.repeats, self.progress, self.report)
+
     def scale(self):
         scale.run(self.binaries, self.quick, self.repeats, self.progress, self.report)
 
@@ -166,7 +170,8 @@ class Bench:
 
 
 SECTIONS = [
-    "fanout", "epoll", "tls", "latency", "cores", "audience", "durable", "gateway", "scale", "micro"]
+    "fanout", "epoll", "tls", "latency", "cores", "audience", "durable", "gateway", "console",
+    "scale", "micro"]
 
 
 def main():
