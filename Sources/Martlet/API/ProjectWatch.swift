@@ -41,5 +41,9 @@ public struct ProjectWatch: AsyncSequence, Sendable {
         /// wait at the same time.
         /// - Returns: nil when the task is cancelled, or the broker is closed.
         public mutating func next() async -> ProjectEvent? { await place.watcher.next() }
+
+        /// Takes the events that wait, sums first, and waits for no more. A reader that comes now and then is not woken
+        /// for each event.
+        package func takeWaiting() -> [ProjectEvent] { place.watcher.takeWaiting() }
     }
 }

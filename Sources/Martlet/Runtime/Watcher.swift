@@ -77,6 +77,15 @@ final class Watcher: Sendable {
         state = Mutex(State(sums: sums, before: before))
     }
 
+    /// The events that wait, sums first.
+    func takeWaiting() -> [ProjectEvent] {
+        state.withLock { state in
+            var taken: [ProjectEvent] = []
+            while let event = state.take() { taken.append(event) }
+            return taken
+        }
+    }
+
     // MARK: The broker's side
 
     func accepted(_ acceptance: Acceptance, isScheduled: Bool, _ fanouts: [Fanout]) {

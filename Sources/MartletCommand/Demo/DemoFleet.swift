@@ -32,7 +32,7 @@ final class DemoFleet: Sendable {
         unconfirmed = Mutex(Array(repeating: [], count: count))
     }
 
-    /// The same devices at another broker of the same data folder, without TLS.
+    /// Makes a fleet of these devices at another broker of the data folder, without TLS.
     func moved(to port: Int) -> DemoFleet {
         var options = options
         options.encryption = nil

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The events of projects for open pages (EMB-3). A project is watched once, however many viewers follow it, and an event is
-// written as JSON once. Events gather for a quarter of a second, so that a viewer costs a few sends a second beside any
-// load. Sums and a bounded number of other events go out; the rest is counted. Rests on ProjectWatch and EventText.
+// written as JSON once. Events gather for a quarter of a second: no event wakes a thread, and a viewer costs a few sends a
+// second beside any load. Sums and a bounded number of other events go out; the rest is counted. Rests on
+// ProjectWatch and EventText.
 
 import Martlet
 import Synchronization
@@ -44,18 +45,15 @@ private final class ProjectFeed: Sendable {
     private let task: Task<Void, Never>
 
     init(_ watch: ProjectWatch) {
-        let (outlets, gathered) = (Outlets(), GatheredEvents())
+        let outlets = Outlets()
         self.outlets = outlets
         task = Task {
-            await withTaskGroup(of: Void.self) { group in
-                group.addTask { for await event in watch { gathered.add(event) } }
-                group.addTask {
-                    while !Task.isCancelled {
-                        try? await Task.sleep(
-                            for: .milliseconds(Limits.consoleGatherMilliseconds))
-                        if let events = gathered.take() { outlets.send(events) }
-                    }
-                }
+            let events = watch.makeAsyncIterator()
+            while !Task.isCancelled {
+                try? await Task.sleep(for: .milliseconds(Limits.consoleGatherMilliseconds))
+                var gathered = GatheredEvents()
+                for event in events.takeWaiting() { gathered.add(event) }
+                if let batch = gathered.batch { outlets.send(batch) }
             }
         }
     }
@@ -86,39 +84,28 @@ private final class Outlets: Sendable {
     }
 }
 
-/// Events that gather until the next send.
-private final class GatheredEvents: Sendable {
-    private struct State {
-        var text = ""
-        var count = 0
-        var leftOut = 0
-    }
+/// Events of a quarter of a second.
+private struct GatheredEvents {
+    private var text = ""
+    private var count = 0
+    private var leftOut = 0
 
-    private let state = Mutex(State())
-
-    func add(_ event: ProjectEvent) {
-        state.withLock { state in
-            if case .sums = event {
-            } else {
-                guard state.count < Limits.consoleProjectEventsMax else {
-                    state.leftOut += 1
-                    return
-                }
-                state.count += 1
+    mutating func add(_ event: ProjectEvent) {
+        if case .sums = event {
+        } else {
+            guard count < Limits.consoleProjectEventsMax else {
+                leftOut += 1
+                return
             }
-            let (name, text) = EventText.of(event)
-            state.text += EventBatch.text(name, text)
+            count += 1
         }
+        let (name, data) = EventText.of(event)
+        text += EventBatch.text(name, data)
     }
 
     /// nil: no event came.
-    func take() -> EventBatch? {
-        let taken = state.withLock { state in
-            defer { state = State() }
-            return state
-        }
-        guard !taken.text.isEmpty || taken.leftOut > 0 else { return nil }
-        return EventBatch(
-            EventBatch.leftOut(taken.leftOut) + taken.text, count: taken.count + taken.leftOut)
+    var batch: EventBatch? {
+        guard !text.isEmpty || leftOut > 0 else { return nil }
+        return EventBatch(EventBatch.leftOut(leftOut) + text, count: count + leftOut)
     }
 }
