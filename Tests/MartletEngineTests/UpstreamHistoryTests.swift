@@ -24,6 +24,8 @@ private struct UpstreamModel {
         var had: Set<UInt64> = []
         /// What it may still have, and since when.
         var held: [UInt64: Instant] = [:]
+        /// Gets no more.
+        var isRetired = false
     }
 
     struct KnownID {
@@ -84,7 +86,8 @@ private final class UpstreamHistory {
             case 0...29: try send(random.number(1...5))
             case 30...34: try send(random.number(50...150))
             case 35...44: listen()
-            case 45...50: leave()
+            case 45...48: leave()
+            case 49...50: retire()
             case 51...79: try take()
             case 80...90: wait()
             case 91...95:
@@ -169,6 +172,17 @@ private final class UpstreamHistory {
         model.listeners[listener] = nil
     }
 
+    private func retire() {
+        guard let listener = model.listeners.keys.sorted().randomElement(using: &random) else {
+            return
+        }
+        let part = random.number(0...100)
+        let kept = model.listeners[listener]!.held.filter { _ in random.chance(part) }
+        bench.upstreamBook.retire(listener, keeping: Set(kept.keys))
+        model.listeners[listener]!.held = kept
+        model.listeners[listener]!.isRetired = true
+    }
+
     private func take() throws {
         guard let listener = model.listeners.keys.sorted().randomElement(using: &random) else {
             return
@@ -195,10 +209,12 @@ private final class UpstreamHistory {
 
     private func handOut() throws {
         let now = bench.now
-        let surelyFree = model.listeners.values.reduce(0) { $0 + max(0, 100 - $1.held.count) }
+        let surelyFree = model.listeners.values.filter { !$0.isRetired }
+            .reduce(0) { $0 + max(0, 100 - $1.held.count) }
         let handed = try bench.handOut()
         for (listener, messages) in handed {
-            #expect(model.listeners[listener] != nil, "handed to who is not there")
+            #expect(
+                model.listeners[listener]?.isRetired == false, "handed to who takes no more")
             for message in messages { check(message, to: listener, now) }
             let live = model.listeners[listener]?.held.keys.filter { model.isLive($0, now) } ?? []
             #expect(live.count <= Limits.upstreamWindow)
@@ -209,7 +225,9 @@ private final class UpstreamHistory {
         }
         model.passing = [:]
         // Whatever nobody has is nothing that anybody could have been given.
-        let free = model.listeners.filter { $0.value.held.count < Limits.upstreamWindow }
+        let free = model.listeners.filter {
+            !$0.value.isRetired && $0.value.held.count < Limits.upstreamWindow
+        }
         for number in model.kept.keys
         where model.isLive(number, now) && !model.isWithSomebody(number, now) {
             #expect(

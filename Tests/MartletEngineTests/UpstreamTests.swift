@@ -128,6 +128,25 @@ struct UpstreamTests {
         try bench.expectClean()
     }
 
+    @Test("UPS-1: a retired sender gets no more, keeps what it was sent, and gives back the rest")
+    func retired() throws {
+        let bench = try SendBench()
+        let device = try bench.register()
+        let draining = bench.listen()
+        for index in 0..<4 { try bench.sent("\(index)", from: device) }
+        #expect(try bench.handOut()[draining]?.map(\.number) == [1, 2, 3, 4])
+        bench.upstreamBook.retire(draining, keeping: [1, 2])
+        #expect(bench.upstreamBook.held(by: draining) == [1, 2])
+        #expect(try bench.handOut().isEmpty)
+        try bench.sent("4", from: device)
+        let next = bench.listen()
+        #expect(try bench.handOut()[next]?.map(\.number) == [3, 4, 5])
+        try bench.take(1)
+        bench.upstreamBook.leave(draining)
+        #expect(try bench.handOut()[next]?.map(\.number) == [2])
+        try bench.expectClean()
+    }
+
     @Test("UPS-1: a message expires with its time to live, whoever has it, and 0 is now or never")
     func expires() throws {
         let bench = try SendBench()

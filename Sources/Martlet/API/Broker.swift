@@ -4,6 +4,7 @@
 // has no global state. A change goes through the committer, and the call returns when the change is on disk. A
 // question reads a snapshot on the caller's thread. Rests on all other parts of the module.
 
+package import CoreMetrics
 import Glibc
 import Logging
 import MartletDelivery
@@ -352,20 +353,22 @@ public final class Broker: Sendable {
     /// Applies a command, and returns when the command is durable. A refusal is an outcome.
     func outcome(of command: Command) async -> Outcome {
         await withCheckedContinuation { continuation in
-            let request = Request(
-                command: command, reply: .caller { continuation.resume(returning: $0) })
-            switch committer.inbox.push([request]) {
-            case .taken(let mustWake): if mustWake { committer.wake() }
-            case .full:
-                continuation.resume(
-                    returning: .refused(
-                        MartletError(
-                            .unavailable, "The broker has more to write than it can; try again.",
-                            retryDelayMilliseconds: 200)))
-            case .closed:
-                continuation.resume(
-                    returning: .refused(MartletError(.unavailable, "The broker is closed.")))
-            }
+            submit(command) { continuation.resume(returning: $0) }
+        }
+    }
+
+    /// Hands a command to the committer. Commands of a thread keep their order.
+    /// - Parameter tell: called once with the durable outcome, on this thread or on the committer's.
+    func submit(_ command: Command, _ tell: @escaping @Sendable (Outcome) -> Void) {
+        switch committer.inbox.push([Request(command: command, reply: .caller(tell))]) {
+        case .taken(let mustWake): if mustWake { committer.wake() }
+        case .full:
+            tell(
+                .refused(
+                    MartletError(
+                        .unavailable, "The broker has more to write than it can; try again.",
+                        retryDelayMilliseconds: 200)))
+        case .closed: tell(.refused(MartletError(.unavailable, "The broker is closed.")))
         }
     }
 
@@ -432,6 +435,9 @@ public final class Broker: Sendable {
 
     /// OPS-10: all metrics of the broker in the text format of Prometheus.
     public var metricsText: String { gauges.metricsText }
+
+    /// Receives metrics of doors that have none of their own.
+    package var metricsFactory: any MetricsFactory { committer.metrics.factory }
 
     /// The metrics without `statistics`, which a gateway has in its own metrics.
     package var measuredText: String { committer.metrics.text(gauges, withFigures: false) }

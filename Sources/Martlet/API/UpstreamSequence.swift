@@ -201,7 +201,7 @@ private final class UpstreamFeed: Sendable {
 }
 
 extension DeviceMessage {
-    fileprivate init(_ message: UpstreamMessage) throws(MartletError) {
+    init(_ message: UpstreamMessage) throws(MartletError) {
         do throws(WireError) {
             try self.init(
                 UpstreamDelivery(

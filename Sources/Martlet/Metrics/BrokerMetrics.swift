@@ -28,6 +28,8 @@ final class BrokerMetrics: Sendable {
     private let refusals: [ErrorWord: Counter]
     private let state: [(Gauge, @Sendable (StoreState) -> Int)]
     private let folder: String
+    /// Receives further metrics of the process, which are shown with those of the broker.
+    let factory: any MetricsFactory
 
     private struct StoreState {
         var isRefusing = false
@@ -49,6 +51,7 @@ final class BrokerMetrics: Sendable {
             other.map { MultiplexMetricsHandler(factories: [registry, $0]) } ?? registry
         }
         let factory = both(measured)
+        self.factory = factory
         func timer(_ name: String) -> CoreMetrics.Timer {
             CoreMetrics.Timer(label: name, dimensions: [], factory: factory)
         }

@@ -54,6 +54,8 @@ final class Committer: Sendable {
     let liveSender: Mutex<LiveSender>
     /// UPS-1: the listeners, and the messages of devices handed to each listener.
     let upstream = UpstreamBook()
+    /// REG-9: the parts of the process that serve senders beside the loops.
+    let revocations = Revocations()
     /// EMB-3: the watchers of projects.
     let watches: WatchBook
     let metrics: BrokerMetrics
@@ -437,6 +439,7 @@ final class Committer: Sendable {
             if case .refused(let error) = outcome { metrics.refused(error) }
             if let keyID = request.command.revokedKeyID, !outcome.isRefused {
                 tellAll(.revoked(keyID: keyID))
+                revocations.revoked(keyID)
             }
             switch outcome {
             case .accepted(_, let fanouts):

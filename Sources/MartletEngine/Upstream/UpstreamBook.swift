@@ -49,8 +49,10 @@ package final class UpstreamBook: Sendable {
         /// The ends of terms, in the order of handing. Some acknowledged messages are still in the list. Messages
         /// with ended terms are not.
         var terms: [(number: UInt64, ends: Instant)] = []
+        /// Whether the listener gets no further message.
+        var isRetired = false
 
-        var room: Int { max(0, Limits.upstreamWindow - held.count) }
+        var room: Int { isRetired ? 0 : max(0, Limits.upstreamWindow - held.count) }
 
         /// - Returns: false if the listener has the message, or has had the message for too long.
         mutating func take(_ number: UInt64, until ends: Instant) -> Bool {
@@ -137,6 +139,27 @@ package final class UpstreamBook: Sendable {
                 holders.removeAll { $0 == number }
                 project.held[message] = holders.isEmpty ? nil : holders
             }
+            state.projects[listener.project] = project
+            state.due.insert(listener.project)
+        }
+    }
+
+    /// Gives a listener no further message. The messages that the listener may still acknowledge stay with the listener
+    /// until `leave`, or until the end of their terms. The caller then wakes the committer.
+    /// - Parameter kept: the messages that stay; all others are handed out again at once.
+    package func retire(_ number: UInt64, keeping kept: Set<UInt64>) {
+        state.withLock { state in
+            guard var listener = state.listeners[number] else { return }
+            listener.isRetired = true
+            var project = state.projects[listener.project] ?? Project()
+            for message in listener.held.subtracting(kept).sorted() {
+                listener.held.remove(message)
+                guard var holders = project.held[message] else { continue }
+                if holders.last == number { project.returned.append(message) }
+                holders.removeAll { $0 == number }
+                project.held[message] = holders.isEmpty ? nil : holders
+            }
+            state.listeners[number] = listener
             state.projects[listener.project] = project
             state.due.insert(listener.project)
         }

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// REG-9: the senders that other parts of the process serve, by the server key with which each sender signed in. The
+// committer tells a revoked key when the revocation is on disk, as it tells the loops. Rests on nothing.
+
+import Synchronization
+
+/// Tells revoked keys to the connections that were opened with the keys.
+final class Revocations: Sendable {
+    private struct State {
+        var lastNumber: UInt64 = 0
+        var watchers: [String: [UInt64: @Sendable () -> Void]] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    /// Watches a key until `forget`.
+    /// - Parameter tell: called on the committer's thread, which it must not hold up.
+    func watch(_ keyID: String, _ tell: @escaping @Sendable () -> Void) -> UInt64 {
+        state.withLock { state in
+            state.lastNumber += 1
+            state.watchers[keyID, default: [:]][state.lastNumber] = tell
+            return state.lastNumber
+        }
+    }
+
+    func forget(_ number: UInt64, of keyID: String) {
+        state.withLock { state in
+            state.watchers[keyID]?[number] = nil
+            if state.watchers[keyID]?.isEmpty == true { state.watchers[keyID] = nil }
+        }
+    }
+
+    func revoked(_ keyID: String) {
+        let watchers = state.withLock { $0.watchers[keyID] } ?? [:]
+        for tell in watchers.values { tell() }
+    }
+}
