@@ -19,7 +19,11 @@ package struct LegacyRequest {
     package var message: OutgoingMessage
 
     package init(body: [UInt8]) throws(GatewayError) {
-        var fields = try RequestObject(body: body)
+        try self.init(fields: try RequestObject(body: body))
+    }
+
+    package init(fields: RequestObject) throws(GatewayError) {
+        var fields = fields
         (recipients, message) = try Self.target(&fields)
         message.timeToLiveSeconds = try Self.timeToLive(&fields)
         message.collapseKey = try fields.take("collapse_key")?.text()

@@ -129,7 +129,7 @@ package struct RequestObject: MessageObject {
     private var members: [String: JSONValue]
     var path: String
 
-    init(members: [String: JSONValue], path: String) {
+    package init(members: [String: JSONValue], path: String) {
         self.members = members
         self.path = path
     }

@@ -88,7 +88,7 @@ extension LegacyRequest {
 
 extension MartletError {
     /// The error's word in the legacy interface.
-    var legacyWord: String {
+    package var legacyWord: String {
         switch word {
         case .unregistered: "NotRegistered"
         case .senderIDMismatch: "MismatchSenderId"

@@ -5,28 +5,33 @@
 // meanwhile. Rests on NIO.
 
 import Glibc
-import Logging
-import NIOCore
+package import Logging
+package import NIOCore
 
 /// Pauses accepting when the system has no room for a connection.
-final class AcceptPauseHandler: ChannelDuplexHandler {
-    typealias InboundIn = Channel
-    typealias InboundOut = Channel
-    typealias OutboundIn = Never
-    typealias OutboundOut = Never
+package final class AcceptPauseHandler: ChannelDuplexHandler {
+    package typealias InboundIn = Channel
+    package typealias InboundOut = Channel
+    package typealias OutboundIn = Never
+    package typealias OutboundOut = Never
 
     /// Pause after a failed accept. Five attempts a second have no measurable cost.
     private static let pause = TimeAmount.milliseconds(200)
     /// Shortest time between two lines in the log.
     private static let silence = Duration.seconds(60)
 
+    private let kind: String
     private let logger: Logger
     private var isPaused = false
     private var lastTold: ContinuousClock.Instant?
 
-    init(_ logger: Logger) { self.logger = logger }
+    /// - Parameter kind: kind of the connections, for the log.
+    package init(_ kind: String, _ logger: Logger) {
+        self.kind = kind
+        self.logger = logger
+    }
 
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    package func errorCaught(context: ChannelHandlerContext, error: any Error) {
         guard let fault = error as? IOError else { return context.fireErrorCaught(error) }
         switch fault.errnoCode {
         case ECONNABORTED:
@@ -38,7 +43,7 @@ final class AcceptPauseHandler: ChannelDuplexHandler {
     }
 
     /// Ignores reads during a pause; automatic reading resumes at the end of the pause.
-    func read(context: ChannelHandlerContext) {
+    package func read(context: ChannelHandlerContext) {
         if !isPaused { context.read() }
     }
 
@@ -47,7 +52,7 @@ final class AcceptPauseHandler: ChannelDuplexHandler {
         if lastTold.map({ $0 + Self.silence <= now }) ?? true {
             lastTold = now
             logger.error(
-                "no HTTP connection can be accepted for now; raise the limit of descriptors",
+                "no \(kind) connection can be accepted for now; raise the limit of descriptors",
                 metadata: ["error": "\(String(cString: strerror(fault.errnoCode)))"])
         }
         guard !isPaused else { return }

@@ -35,7 +35,7 @@ public final class GatewayServer: Service {
         self.bound = bound
         do {
             let certificate = try configuration.certificate.map {
-                (files) throws(MartletError) in try ServerCertificate(files)
+                (files) throws(MartletError) in try ServerCertificate(files, setting: "http")
             }
             self.certificate = certificate
             let (most, perAddress) = Self.connectionsMax(configuration)
@@ -74,7 +74,7 @@ public final class GatewayServer: Service {
     public func run() async throws {
         defer { gateway.broker.tellGateway(nil) }
         let watch = certificate.map { certificate in
-            Task { await certificate.watch(by: gateway) }
+            Task { await certificate.watch(by: gateway.broker, gateway.configuration.logger) }
         }
         defer { watch?.cancel() }
         do {
@@ -90,7 +90,7 @@ public final class GatewayServer: Service {
     /// OPS-11: reads certificate and key again. New connections get the new certificate; open connections stay.
     /// Without TLS the call has no effect.
     /// - Throws: `INVALID_ARGUMENT` with the reason why a file cannot be used. The certificate then stays as it was.
-    public func reloadCertificate() throws(MartletError) { try certificate?.reload() }
+    public func reloadCertificate() throws(MartletError) { _ = try certificate?.reload() }
 
     /// The address in words, where the system names only the reason.
     private func explained(_ error: any Error) -> any Error {
@@ -112,7 +112,7 @@ public final class GatewayServer: Service {
     private static func pauseAccepting(_ channel: any Channel, _ logger: Logger) async {
         try? await channel.eventLoop.submit {
             try channel.pipeline.syncOperations.addHandler(
-                AcceptPauseHandler(logger), position: .first)
+                AcceptPauseHandler("HTTP", logger), position: .first)
         }.get()
     }
 

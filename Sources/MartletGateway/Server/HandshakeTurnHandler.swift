@@ -3,15 +3,15 @@
 // GW-15: holds a connection unread, below TLS, until its turn for a handshake has come. A client of TLS speaks first, so a
 // silent connection in its turn ends soon if others of its address wait. Rests on HandshakeTurns and NIO.
 
-import MartletTransport
-import NIOCore
+package import MartletTransport
+package import NIOCore
 
 /// Delays the first read of a connection.
-final class HandshakeTurnHandler: ChannelDuplexHandler {
-    typealias InboundIn = ByteBuffer
-    typealias InboundOut = ByteBuffer
-    typealias OutboundIn = ByteBuffer
-    typealias OutboundOut = ByteBuffer
+package final class HandshakeTurnHandler: ChannelDuplexHandler {
+    package typealias InboundIn = ByteBuffer
+    package typealias InboundOut = ByteBuffer
+    package typealias OutboundIn = ByteBuffer
+    package typealias OutboundOut = ByteBuffer
 
     private enum Turn {
         /// Nothing is read. Can transition to: begun, ended.
@@ -36,13 +36,13 @@ final class HandshakeTurnHandler: ChannelDuplexHandler {
     /// Called when the turn has come.
     private var hasBegun: (() -> Void)?
 
-    init(_ turns: HandshakeTurns, _ address: PeerAddress, hasBegun: @escaping () -> Void) {
+    package init(_ turns: HandshakeTurns, _ address: PeerAddress, hasBegun: @escaping () -> Void) {
         self.turns = turns
         self.address = address
         self.hasBegun = hasBegun
     }
 
-    func handlerAdded(context: ChannelHandlerContext) {
+    package func handlerAdded(context: ChannelHandlerContext) {
         let loop = context.eventLoop
         let own = NIOLoopBound((handler: self, context: context), eventLoop: loop)
         // The number is stored before the loop runs `begin`.
@@ -79,7 +79,7 @@ final class HandshakeTurnHandler: ChannelDuplexHandler {
         }
     }
 
-    func read(context: ChannelHandlerContext) {
+    package func read(context: ChannelHandlerContext) {
         if case .waiting = turn {
             isReadHeld = true
         } else {
@@ -87,7 +87,7 @@ final class HandshakeTurnHandler: ChannelDuplexHandler {
         }
     }
 
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         // Before its turn a connection is read only when the peer has closed its side.
         if case .waiting = turn { return context.close(promise: nil) }
         hasBytes = true
@@ -95,13 +95,13 @@ final class HandshakeTurnHandler: ChannelDuplexHandler {
     }
 
     /// Ends the turn, because TLS is established.
-    func established() {
+    package func established() {
         guard case .begun = turn else { return }
         turn = .ended
         turns.end(of: address)
     }
 
-    func handlerRemoved(context: ChannelHandlerContext) {
+    package func handlerRemoved(context: ChannelHandlerContext) {
         switch turn {
         case .waiting(let number):
             // A turn that came at this moment has begun nothing.

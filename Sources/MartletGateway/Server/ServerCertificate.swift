@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-11: the certificate of the gateway, which a reload replaces. A handshake asks for the certificate in use, so the
+// OPS-11: the certificate of a door, which a reload replaces. A handshake asks for the certificate in use, so the
 // settings of TLS and the listening socket stay. Rests on swift-nio-ssl.
 
 import Glibc
-import Martlet
+package import Logging
+package import Martlet
 import NIOCore
-import NIOSSL
+package import NIOSSL
 import Synchronization
 
-/// Certificate and key of a gateway, read from files.
-final class ServerCertificate: Sendable {
+/// Certificate and key of a door, read from files.
+package final class ServerCertificate: Sendable {
     private struct Pair: Sendable {
         let chain: [NIOSSLCertificate]
         let key: NIOSSLPrivateKey
@@ -27,18 +28,25 @@ final class ServerCertificate: Sendable {
     }
 
     private let files: GatewayConfiguration.Certificate
+    /// The beginning of the names of the settings: `http` for `http-certificate` and `http-key`.
+    private let setting: String
     private let pair: Mutex<Pair>
 
+    /// - Parameter setting: the beginning of the names of the two settings, for errors and the log.
     /// - Throws: `INVALID_ARGUMENT` with the file that cannot be used.
-    init(_ files: GatewayConfiguration.Certificate) throws(MartletError) {
+    package init(
+        _ files: GatewayConfiguration.Certificate, setting: String
+    ) throws(MartletError) {
         self.files = files
-        pair = Mutex(try Self.read(files))
+        self.setting = setting
+        pair = Mutex(try Self.read(files, setting))
     }
 
     /// Reads the files again. After an error the certificate stays as it was. A certificate that is not valid now does
     /// not replace one that is.
-    func reload() throws(MartletError) {
-        let new = try Self.read(files)
+    /// - Returns: whether the certificate is another than before.
+    package func reload() throws(MartletError) -> Bool {
+        let new = try Self.read(files, setting)
         guard new.isValid || !pair.withLock({ $0.isValid }) else {
             func day(_ second: Int64) -> Day {
                 Day(of: Instant(millisecondsSince1970: second * 1000))
@@ -48,13 +56,16 @@ final class ServerCertificate: Sendable {
                 """
                 \(files.chain) is valid from \(day(new.validity.begin)) to \(day(new.validity.end)), \
                 and not now.
-                """, field: "http-certificate")
+                """, field: "\(setting)-certificate")
         }
-        pair.withLock { $0 = new }
+        return pair.withLock { pair in
+            defer { pair = new }
+            return pair.chain != new.chain
+        }
     }
 
     /// The settings of a server that takes the certificate anew for each handshake.
-    var configuration: TLSConfiguration {
+    package var configuration: TLSConfiguration {
         var configuration = Self.configuration(pair.withLock { $0 })
         configuration.sslContextCallback = { [self] _, promise in
             let pair = pair.withLock { $0 }
@@ -67,10 +78,10 @@ final class ServerCertificate: Sendable {
     }
 
     /// OPS-6: warns of the certificate's end until the task is cancelled.
-    func watch(by gateway: Gateway) async {
-        var watch = CertificateWatch("http-certificate", gateway.configuration.logger)
+    package func watch(by broker: Broker, _ logger: Logger) async {
+        var watch = CertificateWatch("\(setting)-certificate", logger)
         repeat {
-            watch.look(pair.withLock { $0.validity }, at: gateway.broker.now)
+            watch.look(pair.withLock { $0.validity }, at: broker.now)
         } while (try? await Task.sleep(for: .seconds(60))) != nil
     }
 
@@ -83,27 +94,27 @@ final class ServerCertificate: Sendable {
     }
 
     private static func read(
-        _ files: GatewayConfiguration.Certificate
+        _ files: GatewayConfiguration.Certificate, _ setting: String
     ) throws(MartletError) -> Pair {
         let chain = (try? NIOSSLCertificate.fromPEMFile(files.chain)) ?? []
         guard !chain.isEmpty else {
             throw MartletError(
                 .invalidArgument,
                 "'\(files.chain)' cannot be read, or has no certificate in PEM form.",
-                field: "http-certificate")
+                field: "\(setting)-certificate")
         }
         guard let key = try? NIOSSLPrivateKey(file: files.key, format: .pem) else {
             throw MartletError(
                 .invalidArgument,
                 "'\(files.key)' cannot be read, or has no private key in PEM form.",
-                field: "http-key")
+                field: "\(setting)-key")
         }
         let pair = Pair(chain: chain, key: key)
         do { _ = try NIOSSLContext(configuration: configuration(pair)) } catch {
             throw MartletError(
                 .invalidArgument,
                 "The key in '\(files.key)' is not the key of the first certificate in '\(files.chain)'.",
-                field: "http-key")
+                field: "\(setting)-key")
         }
         return pair
     }
