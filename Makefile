@@ -2,7 +2,7 @@
 #
 # make run and make test do everything on a fresh Debian 12 with swift on the PATH.
 
-PACKAGES := liburing-dev libjemalloc-dev liblmdb-dev libssl-dev
+PACKAGES := liburing-dev libjemalloc-dev liblmdb-dev libssl-dev libexpat1-dev
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests Benchmarks/Sources
 
@@ -20,7 +20,7 @@ build: deps
 
 # Tests that wait for sockets run by themselves and two at a time: beside those that compute, or that
 # block, those that are asynchronous would wait for a thread.
-OVER_SOCKETS := '^(MartletClientTests|MartletClusterTests|MartletTests|MartletGatewayTests|EndToEndTests)\.'
+OVER_SOCKETS := '^(MartletClientTests|MartletClusterTests|MartletTests|MartletGatewayTests|MartletXMPPTests|EndToEndTests)\.'
 # Tests of brokers run once more on epoll; those of the transports themselves run on both at once.
 ON_EPOLL := '^(MartletTests|EndToEndTests)\.'
 
@@ -78,7 +78,8 @@ python:
 # The official clients that call the gateway in its tests, in an environment of their own below .build.
 # Made once, and again when their versions change.
 SDKS := .build/python-sdks
-python-sdks: python $(SDKS)/installed $(SDKS)-newest/installed $(SDKS)-push/installed
+python-sdks: python $(SDKS)/installed $(SDKS)-newest/installed $(SDKS)-push/installed \
+    $(SDKS)-xmpp/installed
 
 # The newest ones that there are, which app servers install today.
 $(SDKS)-newest/installed: Tests/Python/requirements-newest.txt $(SDKS)/installed
@@ -94,6 +95,14 @@ $(SDKS)-push/installed: Tests/Python/requirements-push.txt $(SDKS)/installed
 	rm -rf $(SDKS)-push
 	python3 -m venv $(SDKS)-push
 	$(SDKS)-push/bin/pip install --quiet --requirement $<
+	touch $@
+
+# slixmpp, an app server over XMPP.
+$(SDKS)-xmpp/installed: Tests/Python/requirements-xmpp.txt $(SDKS)/installed
+	@echo "Installing into $(SDKS)-xmpp: $$(tr '\n' ' ' < $<)"
+	rm -rf $(SDKS)-xmpp
+	python3 -m venv $(SDKS)-xmpp
+	$(SDKS)-xmpp/bin/pip install --quiet --requirement $<
 	touch $@
 
 $(SDKS)/installed: Tests/Python/requirements.txt

@@ -26,6 +26,7 @@ let package = Package(
         .library(name: "MartletClientTLS", targets: ["MartletClientTLS"]),
         .library(name: "MartletGateway", targets: ["MartletGateway"]),
         .library(name: "MartletWebPush", targets: ["MartletWebPush"]),
+        .library(name: "MartletXMPP", targets: ["MartletXMPP"]),
         .executable(name: "martlet", targets: ["martlet"]),
         .executable(name: "martlet-core", targets: ["martlet-core"]),
         .executable(name: "martlet-sim", targets: ["martlet-sim"]),
@@ -69,6 +70,9 @@ let package = Package(
             name: "CPostgres", path: "CModules/CPostgres", pkgConfig: "libpq",
             providers: [.apt(["libpq-dev"])]),
         .systemLibrary(name: "CSpawn", path: "CModules/CSpawn"),
+        .systemLibrary(
+            name: "CExpat", path: "CModules/CExpat", pkgConfig: "expat",
+            providers: [.apt(["libexpat1-dev"])]),
         .target(name: "CBitKernels", path: "CModules/CBitKernels"),
 
         .target(name: "MartletBase", swiftSettings: memorySafe),
@@ -189,6 +193,19 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOWebSocket", package: "swift-nio"),
+            ],
+            swiftSettings: common),
+        .target(
+            name: "MartletXMPP",
+            dependencies: [
+                "Martlet", "MartletTransport", "MartletGateway", "CExpat",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                .product(name: "NIOTLS", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: common),
         .target(
@@ -358,6 +375,17 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: common),
+        .testTarget(
+            name: "MartletXMPPTests",
+            dependencies: [
+                "MartletXMPP", "MartletGateway", "Martlet", "MartletClient",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: common),
         .testTarget(

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The JSON of an app server: a message to devices, or the acknowledgement of a message from a device or of a receipt. A
+// fault in a text without an ID is an error of the stanza, and any other fault is a `nack` with the ID. Unknown fields
+// are ignored, as the interface always did. Rests on LegacyRequest.
+
+import Martlet
+import MartletGateway
+
+/// A message of an app server.
+enum AppServerMessage: Sendable {
+    case send(DownstreamMessage)
+    /// - Parameters:
+    ///   - to: the `from` of the acknowledged message.
+    ///   - messageID: the ID of the acknowledged message.
+    case acknowledgement(to: String, messageID: String)
+
+    /// A fault in the JSON.
+    enum Fault: Error, Sendable, Hashable {
+        /// The text has no ID to be answered by.
+        case stanza(StanzaError)
+        case refused(messageID: String, target: String?, Refusal)
+    }
+
+    /// - Parameter timeToLiveMax: finds the longest time to live of the project, in seconds.
+    init(json: String, timeToLiveMax: () -> UInt32) throws(Fault) {
+        let value: JSONValue
+        do { value = try JSONValue(parsing: Array(json.utf8), repeatedNames: .takeLast) } catch {
+            throw .stanza(
+                Self.parsingError("At byte \(error.byteOffset): \(error.message)."))
+        }
+        guard case .object(let members) = value else {
+            throw .stanza(Self.parsingError("The element gcm has no JSON object."))
+        }
+        guard let id = members["message_id"], id != .null else {
+            throw .stanza(Self.parsingError("Missing Required Field: message_id"))
+        }
+        guard let messageID = id.string,
+            (1...XMPPLimits.messageIDBytesMax).contains(messageID.utf8.count)
+        else {
+            throw .stanza(
+                Self.parsingError(
+                    """
+                    Field "message_id" must be a JSON string of 1 to \
+                    \(XMPPLimits.messageIDBytesMax) bytes.
+                    """))
+        }
+        let target = members["to"]?.string ?? members["condition"]?.string
+        do throws(Refusal) {
+            switch members["message_type"] ?? .null {
+            case .null:
+                self = .send(
+                    try DownstreamMessage(
+                        members, id: messageID, timeToLiveMax: timeToLiveMax))
+            case .string("ack"):
+                guard let to = members["to"]?.string, !to.isEmpty else {
+                    throw Refusal(
+                        .badAcknowledgement,
+                        "An ack has the field to: the field from of the acknowledged message.")
+                }
+                self = .acknowledgement(to: to, messageID: messageID)
+            default:
+                throw .invalid(
+                    "JSON_PARSING_ERROR",
+                    "Field \"message_type\" of an app server is ack, or is left out.")
+            }
+        } catch {
+            throw .refused(messageID: messageID, target: target, error)
+        }
+    }
+
+    private static func parsingError(_ text: String) -> StanzaError {
+        StanzaError(.badRequest, "InvalidJson: JSON_PARSING_ERROR : \(text)")
+    }
+}
+
+/// A message of an app server to devices.
+struct DownstreamMessage: Sendable {
+    var messageID: String
+    /// The field `to`, or the condition.
+    var target: String
+    var message: OutgoingMessage
+
+    fileprivate init(
+        _ members: [String: JSONValue], id: String, timeToLiveMax: () -> UInt32
+    ) throws(Refusal) {
+        guard members["registration_ids"] == nil else {
+            throw .invalid(
+                "JSON_PARSING_ERROR",
+                "Field \"registration_ids\" is for HTTP alone; send a message to each token.")
+        }
+        guard let target = members["to"] ?? members["condition"], target != .null else {
+            throw .invalid("JSON_PARSING_ERROR", "Missing Required Field: to")
+        }
+        try Self.check(members["time_to_live"], most: timeToLiveMax)
+        let wantsReceipt: Bool
+        switch members["delivery_receipt_requested"] ?? .null {
+        case .null: wantsReceipt = false
+        case .bool(let flag): wantsReceipt = flag
+        default:
+            throw .invalid(
+                "JSON_TYPE_ERROR", "Field \"delivery_receipt_requested\" must be a JSON boolean.")
+        }
+        do throws(GatewayError) {
+            let request = try LegacyRequest(fields: RequestObject(members: members, path: ""))
+            message = request.message
+            message.wantsReceipts = wantsReceipt
+        } catch {
+            throw Refusal(error)
+        }
+        messageID = id
+        self.target = target.string ?? ""
+    }
+
+    private static func check(_ timeToLive: JSONValue?, most: () -> UInt32) throws(Refusal) {
+        let seconds: Double
+        switch timeToLive ?? .null {
+        case .integer(let number): seconds = Double(number)
+        case .number(let number): seconds = number
+        // A text with a number in it is read as the number.
+        default: return
+        }
+        // A project may allow more, and the broker judges a project that allows less.
+        guard !(0...Double(Limits.timeToLiveSecondsMax)).contains(seconds) else { return }
+        let most = most()
+        guard !(0...Double(most)).contains(seconds) else { return }
+        throw .invalid(
+            "INVALID_TTL",
+            """
+            Invalid value (\((timeToLive ?? .null).text)) for "time_to_live": must be between 0 \
+            and "\(most)"
+            """)
+    }
+}

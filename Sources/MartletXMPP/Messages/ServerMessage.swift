@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the server says in JSON: answers to sends, messages of devices, receipts, and CONNECTION_DRAINING. Rests on
+// JSONValue.
+
+import Martlet
+
+/// A message of the server to an app server.
+struct ServerMessage: Sendable {
+    private var members: [String: JSONValue]
+
+    private init(_ members: [String: JSONValue]) { self.members = members }
+
+    /// The message as a stanza.
+    var xml: String {
+        """
+        <message id=""><gcm xmlns="\(Namespace.messages)">\
+        \(XML.escaped(json: JSONValue.object(members).text))</gcm></message>
+        """
+    }
+
+    // MARK: Answers
+
+    /// The results of a message to a group, for its answer.
+    private static func results(_ tokens: TokenResults) -> [String: JSONValue] {
+        var members: [String: JSONValue] = [
+            "success": .integer(Int64(tokens.successCount)),
+            "failure": .integer(Int64(tokens.failures.count)),
+        ]
+        if !tokens.failures.isEmpty {
+            members["failed_registration_ids"] = .array(tokens.failures.map { .string($0.token) })
+        }
+        return members
+    }
+
+    /// - Parameters:
+    ///   - canonical: the present token of the instance, if the target is a token from before a rotation.
+    ///   - group: the results of a group's members.
+    static func accepted(
+        _ message: DownstreamMessage, canonical: String? = nil, group: TokenResults? = nil
+    ) -> ServerMessage {
+        var members: [String: JSONValue] = [
+            "message_type": .string("ack"), "from": .string(message.target),
+            "message_id": .string(message.messageID),
+        ]
+        if let canonical { members["registration_id"] = .string(canonical) }
+        if let group { members.merge(results(group)) { $1 } }
+        return ServerMessage(members)
+    }
+
+    /// - Parameter target: nil: the message named no target.
+    static func refused(
+        messageID: String, target: String?, _ refusal: Refusal, group: TokenResults? = nil
+    ) -> ServerMessage {
+        var members: [String: JSONValue] = [
+            "message_type": .string("nack"), "message_id": .string(messageID),
+            "error": .string(refusal.error.rawValue),
+            "error_description": .string(refusal.description),
+        ]
+        if let target { members["from"] = .string(target) }
+        if let group { members.merge(results(group)) { $1 } }
+        return ServerMessage(members)
+    }
+
+    // MARK: Messages to be acknowledged
+
+    /// UPS-1: a message of a device.
+    static func upstream(_ message: DeviceMessage) -> ServerMessage {
+        var data: [String: JSONValue] = [:]
+        for entry in message.data { data[entry.key] = .string(entry.value) }
+        return ServerMessage([
+            "category": .string(message.app), "data": .object(data),
+            "message_id": .string(message.messageID), "from": .string(message.token),
+        ])
+    }
+
+    /// RCP-1: the receipt of a device.
+    static func receipt(_ receipt: NamedReceipt, from domain: String) -> ServerMessage {
+        ServerMessage([
+            "message_type": .string("receipt"), "from": .string(domain),
+            "message_id": .string(receipt.messageID), "category": .string(receipt.app),
+            "data": .object([
+                "message_status": .string("MESSAGE_SENT_TO_DEVICE"),
+                "original_message_id": .string(receipt.originalID),
+                "device_registration_id": .string(receipt.token),
+            ]),
+        ])
+    }
+
+    /// No new message is taken on the connection.
+    static let draining = ServerMessage([
+        "message_type": .string("control"), "control_type": .string("CONNECTION_DRAINING"),
+    ])
+}

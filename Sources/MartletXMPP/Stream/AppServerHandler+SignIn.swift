@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The way into a stream: its header, the sign-in with a server key (REG-5), and the address of the app server. A wrong
+// key is logged and slowed by address as at every door (REG-10). Source: RFC 6120, sections 4, 6 and 7. Rests on
+// AppServerHandler.
+
+import Martlet
+import MartletTransport
+import NIOCore
+
+extension AppServerHandler {
+    // MARK: Headers
+
+    func opened(_ header: StanzaElement) {
+        guard case .opening = phase else { return }
+        if let to = header.attributes["to"], !to.isEmpty,
+            to.utf8.count <= XMPPLimits.addressPartBytesMax
+        {
+            domain = to
+        }
+        sendHeader()
+        guard header.namespace == Namespace.stream else {
+            return fail(StreamError(.invalidNamespace, "A stream is in \(Namespace.stream)."))
+        }
+        guard header.name == "stream" else {
+            return fail(StreamError(.badFormat, "A stream begins with the element stream."))
+        }
+        let version = header.attributes["version"]?.split(separator: ".").first.flatMap { Int($0) }
+        guard version ?? 0 >= 1 else {
+            return fail(StreamError(.unsupportedVersion, "A stream has the version 1.0."))
+        }
+        guard header.attributes["to"]?.utf8.count ?? 0 <= XMPPLimits.addressPartBytesMax else {
+            return fail(StreamError(.improperAddressing, "The name of the server is too long."))
+        }
+        guard sender == nil else {
+            phase = .binding
+            return send(
+                """
+                <stream:features><bind xmlns="\(Namespace.bind)"/>\
+                <session xmlns="\(Namespace.session)"><optional/></session></stream:features>
+                """)
+        }
+        phase = .signingIn
+        send(
+            """
+            <stream:features><mechanisms xmlns="\(Namespace.sasl)">\
+            <mechanism>PLAIN</mechanism></mechanisms></stream:features>
+            """)
+    }
+
+    // MARK: The sign-in
+
+    func signIn(_ stanza: StanzaElement) {
+        guard stanza.namespace == Namespace.sasl else {
+            return fail(StreamError(.notAuthorized, "An app server signs in first."))
+        }
+        switch stanza.name {
+        case "auth":
+            guard stanza.attributes["mechanism"] == "PLAIN" else {
+                return refuse(
+                    SignInFailure(.invalidMechanism, "An app server signs in by PLAIN."))
+            }
+            // Without the credential, the client waits for a word of the server. Source: RFC 6120 §6.4.2.
+            guard !stanza.text.isEmpty else {
+                return send("<challenge xmlns=\"\(Namespace.sasl)\"/>")
+            }
+            present(stanza.text)
+        case "response": present(stanza.text)
+        case "abort": refuse(SignInFailure(.aborted, "The app server gave up."))
+        default:
+            fail(StreamError(.unsupportedStanzaType, "A sign-in has no such element."))
+        }
+    }
+
+    private func present(_ text: String) {
+        let credential: PlainCredential
+        do throws(SignInFailure) { credential = try PlainCredential(text) } catch {
+            return refuse(error)
+        }
+        guard let port else { return }
+        do throws(MartletError) {
+            let sender = try core.broker.signIn(serverKey: credential.serverKey) { project in
+                String(project.senderID) == credential.senderID
+            } tell: { event in
+                port.run { $0.happened(event) }
+            }
+            send("<success xmlns=\"\(Namespace.sasl)\"/>")
+            restart(as: sender)
+        } catch {
+            guard error.word == .unauthenticated else {
+                return refuse(SignInFailure(.temporaryAuthFailure, "\(error)"))
+            }
+            refuseKey()
+        }
+    }
+
+    /// REG-10: logs a wrong key, and holds its refusal back if the address had too many.
+    private func refuseKey() {
+        core.refusalLog.refused("server key", from: address.description)
+        let failure = SignInFailure(
+            .notAuthorized,
+            "The user is SENDER_ID@DOMAIN, and the password a server key of its project.")
+        let (strangers, address) = (core.broker.strangers, address)
+        switch strangers.refused(from: address) {
+        case .atOnce: refuse(failure)
+        case .later:
+            phase = .checking
+            let wait = TimeAmount.milliseconds(StrangerBook.waitMilliseconds)
+            // The wait ends for the address even if the connection ends meanwhile.
+            port?.eventLoop.scheduleTask(in: wait) { strangers.settled(address) }
+            after(wait) { handler in
+                guard handler.phase == .checking else { return }
+                handler.phase = .signingIn
+                handler.refuse(failure)
+                handler.goOn()
+            }
+        case .never:
+            refuse(
+                SignInFailure(
+                    .temporaryAuthFailure, "Too many keys from this address were refused."))
+            fail(StreamError(.policyViolation, "Too many keys from this address were refused."))
+        }
+    }
+
+    /// Refuses an attempt. The app server may try again a few times.
+    private func refuse(_ failure: SignInFailure) {
+        send(failure.xml)
+        refusalCount += 1
+        guard refusalCount < XMPPLimits.refusalsMax else {
+            return fail(StreamError(.policyViolation, "The sign-in failed too often."))
+        }
+    }
+
+    // MARK: Resources
+
+    /// Binds the resource of an app server. Each connection has a resource of its own, because an app server may open
+    /// many connections with one name.
+    func bind(_ iq: StanzaElement, _ request: StanzaElement) {
+        guard case .binding = phase, let sender, let port else {
+            return refuse(iq, StanzaError(.notAllowed, "The connection has its resource."))
+        }
+        let wanted = request.child("resource", Namespace.bind)?.text ?? ""
+        guard wanted.utf8.count <= XMPPLimits.addressPartBytesMax / 2 else {
+            return refuse(iq, StanzaError(.badRequest, "The resource is too long."))
+        }
+        jid =
+            "\(sender.project.senderID)@\(domain)/\(wanted.isEmpty ? "" : wanted + "-")\(number)"
+        phase = .bound
+        answer(
+            iq,
+            "<bind xmlns=\"\(Namespace.bind)\"><jid>\(XML.escaped(jid))</jid></bind>")
+        sender.listen()
+        desk = core.join(number, sender) { receipt in port.run { $0.took(receipt) } }
+    }
+}

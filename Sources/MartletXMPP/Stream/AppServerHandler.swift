@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One connection of an app server, from the end of TLS to its close: bytes become stanzas, and stanzas are served one
+// after another. The handler decides when more is read: not while a refusal waits, not with a full window of sends on
+// their way, and not while the app server does not read. The extensions of the type serve the stanzas. Rests on
+// StanzaParser and NIO.
+
+import Logging
+import Martlet
+import MartletGateway
+import MartletTransport
+import NIOCore
+import NIOSSL
+import NIOTLS
+
+/// Serves a connection of an app server.
+final class AppServerHandler: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias InboundOut = Never
+    typealias OutboundIn = Never
+    typealias OutboundOut = ByteBuffer
+
+    enum Phase {
+        /// The header of a stream has not come. Can transition to: signingIn, binding, closing.
+        case opening
+        /// The app server has not signed in. Can transition to: checking, opening, closing.
+        case signingIn
+        /// The refusal of a credential waits (REG-10). Can transition to: signingIn, closing.
+        case checking
+        /// The app server has signed in, and has no resource. Can transition to: bound, closing.
+        case binding
+        /// Can transition to: closing.
+        case bound
+        /// The server has ended its stream. Final phase.
+        case closing
+    }
+
+    /// The reason of CONNECTION_DRAINING.
+    enum Drain: Sendable {
+        case certificate
+        case shutdown
+    }
+
+    let core: ServerCore
+    let address: PeerAddress
+    let isProxy: Bool
+    var context: ChannelHandlerContext?
+    /// The way to this handler; nil before the handler is added.
+    private(set) var port: ServerCore.Port?
+    /// The number of the connection in the core; 0: not counted.
+    private(set) var number: UInt64 = 0
+    private var strangerNumber: UInt64?
+
+    var phase = Phase.opening
+    /// The signed-in sender.
+    var sender: DoorSender?
+    var desk: ReceiptDesk?
+    /// The domain by which the app server calls the server.
+    var domain = AppServerHandler.domainDefault
+    /// The address of the app server, after binding.
+    var jid = ""
+    var refusalCount = 0
+
+    // Bytes.
+    private var parser = StanzaParser(stanzaBytesMax: XMPPLimits.strangerStanzaBytesMax)
+    private var strangerBytes = 0
+    /// Events that wait for the ones before.
+    private var events: ArraySlice<StanzaParser.Event> = []
+    /// The fault behind the waiting events.
+    private var fault: StreamError?
+    private var isReadHeld = false
+    private var out = ByteBuffer()
+    private var willFlush = false
+    private var hasSentHeader = false
+    private var hasPeerClosed = false
+
+    // Silence.
+    private var lastHeard = NIODeadline.now()
+    private var hasPinged = false
+
+    // Sends of the app server.
+    /// Messages of the app server without an answer.
+    var inProgressCount = 0
+
+    // Messages for the app server.
+    var outstanding: [AckKey: [Outstanding]] = [:]
+    var outstandingCount = 0
+    /// Numbers of messages that wait for room.
+    var waitingNumbers: [UInt64] = []
+    var waitingReceipts: [NamedReceipt] = []
+    /// Acknowledged numbers to be told to the store.
+    var taking: [UInt64] = []
+    /// Calls to the store for acknowledgements without an answer.
+    var takeCount = 0
+
+    // Draining.
+    var drain: Drain?
+    var drainBegan = NIODeadline.now()
+
+    /// The domain of an app server that names none.
+    static let domainDefault = "fcm.googleapis.com"
+
+    init(_ core: ServerCore, address: PeerAddress) {
+        self.core = core
+        self.address = address
+        isProxy = core.broker.isProxy(address)
+    }
+
+    // MARK: The connection
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        let port = ServerCore.Port(self, context.eventLoop)
+        self.port = port
+        strangerNumber = core.strangers.enter(address, isProxy: isProxy) {
+            port.run { $0.endAtOnce() }
+        }
+        guard strangerNumber != nil, let number = core.enter(port) else {
+            return context.close(promise: nil)
+        }
+        self.number = number
+        let limit = TimeAmount.seconds(core.configuration.signInSeconds)
+        after(limit) { handler in
+            guard handler.sender == nil else { return }
+            handler.fail(
+                StreamError(.connectionTimeout, "The app server did not sign in in time."))
+        }
+    }
+
+    /// Runs a body on this event loop after a time, if the connection still is open.
+    func after(_ time: TimeAmount, _ body: @escaping @Sendable (AppServerHandler) -> Void) {
+        port?.run(after: time, body)
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case TLSUserEvent.handshakeCompleted = event {
+            let pipeline = context.channel.pipeline.syncOperations
+            (try? pipeline.handler(type: HandshakeTurnHandler.self))?.established()
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // A peer that hangs up leaves no line, because checks of a port's health do so.
+        let text = String(describing: error)
+        if !hasSentHeader, let start = text.firstRange(of: "OPENSSL_internal:")?.upperBound {
+            let reason = text[start...].prefix { $0 != " " && $0 != "]" }
+            core.refusalLog.tell(
+                .handshake, from: address.description,
+                ["reason": "\(reason.replacing("_", with: " ").lowercased())"])
+        }
+        endAtOnce()
+    }
+
+    func channelInactive(context: ChannelHandlerContext) { cleanUp() }
+
+    func handlerRemoved(context: ChannelHandlerContext) { cleanUp() }
+
+    private func cleanUp() {
+        guard context != nil else { return }
+        context = nil
+        phase = .closing
+        events = []
+        leaveStrangers()
+        if number != 0 { core.leave(number) }
+        leaveDevices()
+    }
+
+    /// The connection is a stranger's no more.
+    private func leaveStrangers() {
+        guard let number = strangerNumber else { return }
+        strangerNumber = nil
+        core.strangers.leave(number)
+    }
+
+    /// Ends the connection without waiting for the peer. With TLS a usual close waits for the peer's answer.
+    func endAtOnce() {
+        guard let context else { return }
+        phase = .closing
+        let pipeline = context.channel.pipeline.syncOperations
+        if let tls = try? pipeline.context(handlerType: NIOSSLServerHandler.self) {
+            tls.close(promise: nil)
+        } else {
+            context.close(promise: nil)
+        }
+    }
+
+    // MARK: Reading
+
+    private var mayServe: Bool {
+        switch phase {
+        case .checking, .closing: false
+        case .opening, .signingIn, .binding, .bound:
+            inProgressCount < XMPPLimits.windowMax && (context?.channel.isWritable ?? false)
+        }
+    }
+
+    func read(context: ChannelHandlerContext) {
+        // A closing connection is read for the peer's close alone.
+        if phase == .closing || (mayServe && events.isEmpty) {
+            context.read()
+        } else {
+            isReadHeld = true
+        }
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable {
+            goOn()
+            sendWaiting()
+        }
+        context.fireChannelWritabilityChanged()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let buffer = unwrapInboundIn(data)
+        guard phase != .closing else { return }
+        lastHeard = .now()
+        hasPinged = false
+        if sender == nil {
+            strangerBytes += buffer.readableBytes
+            guard strangerBytes <= XMPPLimits.strangerBytesMax else {
+                return fail(
+                    StreamError(
+                        .policyViolation,
+                        "A sign-in has at most \(XMPPLimits.strangerBytesMax) bytes."))
+            }
+        }
+        // Behind a fault nothing is parsed.
+        guard fault == nil else { return }
+        let parsed = buffer.withUnsafeReadableBytes { parser.parse($0) }
+        events += parsed.events
+        fault = parsed.fault
+        goOn()
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) { takeNow() }
+
+    /// Serves waiting events as far as possible, and reads again.
+    func goOn() {
+        while mayServe, let event = events.popFirst() {
+            switch event {
+            case .opened(let header): opened(header)
+            case .stanza(let stanza): serve(stanza)
+            case .closed: hasPeerClosed = true
+            }
+        }
+        guard events.isEmpty, phase != .closing else { return }
+        if let fault { return fail(fault) }
+        if hasPeerClosed, inProgressCount == 0 { return finish() }
+        guard mayServe, isReadHeld, let context else { return }
+        isReadHeld = false
+        context.read()
+    }
+
+    private func serve(_ stanza: StanzaElement) {
+        switch phase {
+        case .signingIn: signIn(stanza)
+        case .binding, .bound: serveStanza(stanza)
+        case .opening, .checking, .closing: break
+        }
+    }
+
+    /// The app server has signed in: a new stream begins on the connection. Source: RFC 6120 §6.3.2.
+    func restart(as sender: DoorSender) {
+        guard events.isEmpty, fault == nil else {
+            sender.end()
+            return fail(
+                StreamError(.notWellFormed, "An app server waits for the end of the sign-in."))
+        }
+        self.sender = sender
+        leaveStrangers()
+        phase = .opening
+        hasSentHeader = false
+        parser = StanzaParser(stanzaBytesMax: XMPPLimits.stanzaBytesMax)
+        try? context?.channel.syncOptions?.setOption(
+            .recvAllocator,
+            value: AdaptiveRecvByteBufferAllocator(
+                minimum: 64, initial: 2048, maximum: XMPPLimits.readBytesMax))
+        watchSilence(in: .seconds(core.configuration.silenceSeconds))
+    }
+
+    // MARK: Silence
+
+    private func watchSilence(in time: TimeAmount) {
+        after(time) { handler in
+            guard handler.phase != .closing else { return }
+            let limit = TimeAmount.seconds(handler.core.configuration.silenceSeconds)
+            let left = handler.lastHeard + limit - .now()
+            guard left <= .zero else { return handler.watchSilence(in: left) }
+            guard !handler.hasPinged else {
+                return handler.fail(
+                    StreamError(.connectionTimeout, "The app server was silent for too long."))
+            }
+            handler.hasPinged = true
+            handler.lastHeard = .now()
+            handler.sendPing()
+            handler.watchSilence(in: limit)
+        }
+    }
+
+    // MARK: Writing
+
+    /// Writes a text at the end of this turn of the event loop, together with others.
+    func send(_ xml: String) {
+        guard phase != .closing, context != nil else { return }
+        out.writeString(xml)
+        guard !willFlush else { return }
+        willFlush = true
+        port?.run { handler in
+            handler.willFlush = false
+            handler.flush()
+        }
+    }
+
+    private func flush(promise: EventLoopPromise<Void>? = nil) {
+        guard let context, out.readableBytes > 0 else {
+            promise?.succeed()
+            return
+        }
+        let bytes = out
+        out = ByteBuffer()
+        context.writeAndFlush(wrapOutboundOut(bytes), promise: promise)
+    }
+
+    /// Sends the header of the server's stream.
+    func sendHeader() {
+        hasSentHeader = true
+        let id = UInt64.random(in: .min ... .max)
+        send(
+            """
+            <?xml version="1.0"?><stream:stream xmlns="\(Namespace.client)" \
+            xmlns:stream="\(Namespace.stream)" id="\(String(id, radix: 36))" \
+            from="\(XML.escaped(domain))" version="1.0" xml:lang="en">
+            """)
+    }
+
+    // MARK: The end
+
+    /// Ends the stream with an error.
+    func fail(_ error: StreamError) {
+        guard phase != .closing else { return }
+        core.metrics.ended(error.condition)
+        if !hasSentHeader { sendHeader() }
+        send(error.xml)
+        finish()
+    }
+
+    /// Ends the stream.
+    func finish() {
+        guard phase != .closing, let context else { return }
+        if !hasSentHeader { sendHeader() }
+        send("</stream:stream>")
+        takeNow()
+        phase = .closing
+        let promise = context.eventLoop.makePromise(of: Void.self)
+        let port = port
+        promise.futureResult.whenComplete { _ in
+            port?.run { $0.context?.close(promise: nil) }
+        }
+        flush(promise: promise)
+        if isReadHeld { context.read() }
+        after(.seconds(XMPPLimits.closingSecondsMax)) { $0.endAtOnce() }
+    }
+}
+
+@available(*, unavailable)
+extension AppServerHandler: Sendable {}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an app server presents: the user `SENDER_ID@DOMAIN` and a server key, by the mechanism PLAIN of SASL. Libraries
+// send the part before the `@` alone. Source: RFC 4616. Rests on Base64URL.
+
+import Martlet
+
+/// The user and the password of an app server.
+struct PlainCredential: Sendable {
+    /// The sender ID, as it was written.
+    var senderID: String
+    /// The server key. It is never logged.
+    var serverKey: String
+
+    /// Longest message of the mechanism, in bytes, after decoding.
+    private static let bytesMax = 2048
+
+    /// Reads the text of an `auth` or a `response`.
+    init(_ text: String) throws(SignInFailure) {
+        guard let bytes = Self.base64(text) else {
+            throw SignInFailure(.incorrectEncoding, "The credential is not written in Base64.")
+        }
+        let parts = bytes.split(separator: 0, omittingEmptySubsequences: false)
+        guard bytes.count <= Self.bytesMax, parts.count == 3,
+            let identity = String(validating: parts[0], as: UTF8.self),
+            let user = String(validating: parts[1], as: UTF8.self), !user.isEmpty,
+            let password = String(validating: parts[2], as: UTF8.self), !password.isEmpty
+        else {
+            throw SignInFailure(
+                .malformedRequest,
+                "The credential is a user and a password, with a zero byte before each.")
+        }
+        senderID = Self.local(user)
+        serverKey = password
+        guard identity.isEmpty || Self.local(identity) == senderID else {
+            throw SignInFailure(.invalidAuthzid, "An app server acts for its own sender alone.")
+        }
+    }
+
+    private static func local(_ address: String) -> String {
+        String(address.prefix { $0 != "@" })
+    }
+
+    private static func base64(_ text: String) -> [UInt8]? {
+        // A zero-length message is written as one equals sign. Source: RFC 6120 §6.4.2.
+        if text == "=" { return [] }
+        guard text.utf8.count % 4 == 0 else { return nil }
+        var digits: [UInt8] = []
+        for digit in text.utf8 {
+            switch digit {
+            case UInt8(ascii: "+"): digits.append(UInt8(ascii: "-"))
+            case UInt8(ascii: "/"): digits.append(UInt8(ascii: "_"))
+            case UInt8(ascii: "-"), UInt8(ascii: "_"): return nil
+            default: digits.append(digit)
+            }
+        }
+        let padding = digits.reversed().prefix { $0 == UInt8(ascii: "=") }.count
+        guard padding <= 2 else { return nil }
+        return Base64URL.decode(String(decoding: digits.dropLast(padding), as: UTF8.self))
+    }
+}

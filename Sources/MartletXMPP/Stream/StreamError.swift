@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The refusals of XMPP, each in its form on the wire: an error of the stream ends the stream, a failure of the sign-in
+// may be followed by another attempt, and an error of a stanza concerns the stanza alone. Source: RFC 6120, sections
+// 4.9, 6.5 and 8.3. Pure.
+
+/// An error that ends a stream.
+struct StreamError: Error, Sendable, Hashable {
+    /// Source: RFC 6120 §4.9.3.
+    enum Condition: String, Sendable, CaseIterable {
+        case badFormat = "bad-format"
+        case connectionTimeout = "connection-timeout"
+        case improperAddressing = "improper-addressing"
+        case invalidNamespace = "invalid-namespace"
+        case notAuthorized = "not-authorized"
+        case notWellFormed = "not-well-formed"
+        case policyViolation = "policy-violation"
+        case reset
+        case resourceConstraint = "resource-constraint"
+        case restrictedXML = "restricted-xml"
+        case systemShutdown = "system-shutdown"
+        case unsupportedEncoding = "unsupported-encoding"
+        case unsupportedStanzaType = "unsupported-stanza-type"
+        case unsupportedVersion = "unsupported-version"
+    }
+
+    var condition: Condition
+    /// A sentence for people.
+    var text: String
+
+    init(_ condition: Condition, _ text: String) {
+        self.condition = condition
+        self.text = text
+    }
+
+    var xml: String {
+        """
+        <stream:error><\(condition.rawValue) xmlns="\(Namespace.streamErrors)"/>\
+        <text xmlns="\(Namespace.streamErrors)" xml:lang="en">\(XML.escaped(text))</text>\
+        </stream:error>
+        """
+    }
+}
+
+/// A refused attempt to sign in.
+struct SignInFailure: Error, Sendable, Hashable {
+    /// Source: RFC 6120 §6.5.
+    enum Condition: String, Sendable {
+        case aborted
+        case incorrectEncoding = "incorrect-encoding"
+        case invalidAuthzid = "invalid-authzid"
+        case invalidMechanism = "invalid-mechanism"
+        case malformedRequest = "malformed-request"
+        case notAuthorized = "not-authorized"
+        case temporaryAuthFailure = "temporary-auth-failure"
+    }
+
+    var condition: Condition
+    /// A sentence for people. It has nothing of the password.
+    var text: String
+
+    init(_ condition: Condition, _ text: String) {
+        self.condition = condition
+        self.text = text
+    }
+
+    var xml: String {
+        """
+        <failure xmlns="\(Namespace.sasl)"><\(condition.rawValue)/>\
+        <text xml:lang="en">\(XML.escaped(text))</text></failure>
+        """
+    }
+}
+
+/// An error of one stanza.
+struct StanzaError: Error, Sendable, Hashable {
+    /// Source: RFC 6120 §8.3.3.
+    enum Condition: String, Sendable {
+        case badRequest = "bad-request"
+        case notAllowed = "not-allowed"
+        case serviceUnavailable = "service-unavailable"
+
+        /// The type of the error, and its code in older clients. Source: XEP-0086.
+        fileprivate var type: (name: String, code: Int) {
+            switch self {
+            case .badRequest: ("modify", 400)
+            case .notAllowed: ("cancel", 405)
+            case .serviceUnavailable: ("cancel", 503)
+            }
+        }
+    }
+
+    var condition: Condition
+    /// A sentence for people.
+    var text: String
+
+    init(_ condition: Condition, _ text: String) {
+        self.condition = condition
+        self.text = text
+    }
+
+    var xml: String {
+        """
+        <error code="\(condition.type.code)" type="\(condition.type.name)">\
+        <\(condition.rawValue) xmlns="\(Namespace.stanzaErrors)"/>\
+        <text xmlns="\(Namespace.stanzaErrors)">\(XML.escaped(text))</text></error>
+        """
+    }
+}
