@@ -221,7 +221,7 @@ let package = Package(
             name: "martlet",
             dependencies: [
                 "Martlet", "MartletClientTLS", "MartletCommand", "MartletConsole",
-                "MartletGateway", "MartletWebPush",
+                "MartletGateway", "MartletWebPush", "MartletXMPP",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],

@@ -10,29 +10,47 @@ package import Martlet
 package import MartletClient
 import Synchronization
 
-/// Makes gateways, which serve SDKs over HTTP.
+/// Makes gateways, which serve SDKs over HTTP and app servers over XMPP.
 package protocol GatewayPart: Sendable {
-    /// Reads the files of the gateway's certificate. Nothing listens before `serve`.
-    /// - Parameter options: with an address.
-    /// - Throws: `INVALID_ARGUMENT` for an unusable file, and for plain HTTP that other machines reach.
+    /// Reads the files of the gateway's certificates. Nothing listens before `serve`.
+    /// - Parameter options: with an address for HTTP, for XMPP, or for both.
+    /// - Throws: `INVALID_ARGUMENT` for an unusable file, for plain HTTP that other machines reach, and for XMPP without
+    ///   a certificate.
     func prepare(
         _ broker: Broker, _ options: GatewayOptions, logger: Logger
     ) throws(MartletError) -> any PreparedGateway
+}
+
+/// Where a gateway is reached.
+package struct GatewayPlaces: Sendable {
+    /// The URL for SDKs; nil without an address for HTTP.
+    package var http: String?
+    /// The places for app servers over XMPP, as `address:port`.
+    package var xmpp: [String]
+
+    package init(http: String? = nil, xmpp: [String] = []) {
+        self.http = http
+        self.xmpp = xmpp
+    }
 }
 
 /// A gateway that can be served.
 package protocol PreparedGateway: Sendable {
     /// Serves until `end` returns, then finishes the requests in progress and closes the broker. The broker is closed
     /// after an error too, an error of `ready` included. Called once.
-    /// - Parameter ready: called once, with the gateway's URL, when the gateway listens.
+    /// - Parameter ready: called once, when the gateway listens everywhere.
     func serve(
-        ready: @escaping @Sendable (_ url: String) async throws -> Void,
+        ready: @escaping @Sendable (_ places: GatewayPlaces) async throws -> Void,
         until end: @escaping @Sendable () async -> Void
     ) async throws
 
-    /// OPS-11: reads certificate and key again. New connections get the new certificate; open connections stay.
+    /// OPS-11: reads certificate and key of HTTP again. New connections get the new certificate; open connections stay.
     /// - Throws: `INVALID_ARGUMENT` with the reason why a file cannot be used. The certificate then stays as it was.
     func reloadCertificate() throws(MartletError)
+
+    /// OPS-11: reads certificate and key of XMPP again. Open connections drain if the certificate has changed.
+    /// - Throws: `INVALID_ARGUMENT` with the reason why a file cannot be used. The certificate then stays as it was.
+    func reloadXMPPCertificate() throws(MartletError)
 }
 
 /// Brokers that a client trusts.

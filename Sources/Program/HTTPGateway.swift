@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The gateway of the program: from the options of a command line to a served gateway. Rests on MartletCommand,
-// MartletGateway, MartletConsole, MartletWebPush and swift-service-lifecycle.
+// MartletGateway, MartletConsole, MartletWebPush, MartletXMPP and swift-service-lifecycle.
 
 import Logging
 import Martlet
@@ -9,12 +9,22 @@ import MartletCommand
 import MartletConsole
 import MartletGateway
 import MartletWebPush
+import MartletXMPP
 import ServiceLifecycle
 
 struct HTTPGateway: GatewayPart {
     func prepare(
         _ broker: Broker, _ options: GatewayOptions, logger: Logger
     ) throws(MartletError) -> any PreparedGateway {
+        PreparedHTTPGateway(
+            broker: broker, logger: logger,
+            http: options.address == nil ? nil : try Self.http(broker, options, logger),
+            xmpp: options.xmpp.isEmpty ? nil : try Self.xmpp(broker, options, logger))
+    }
+
+    private static func http(
+        _ broker: Broker, _ options: GatewayOptions, _ logger: Logger
+    ) throws(MartletError) -> (server: GatewayServer, console: Console?) {
         let configuration = options.configuration(logger: logger)
         let console =
             options.servesConsole
@@ -30,39 +40,60 @@ struct HTTPGateway: GatewayPart {
                     WebPushConfiguration(origins: origins, project: options.webPushProject),
                     configuration))
         }
-        return PreparedHTTPGateway(
-            server: try GatewayServer(Gateway(broker, configuration, doors: doors)),
-            console: console)
+        return (try GatewayServer(Gateway(broker, configuration, doors: doors)), console)
+    }
+
+    private static func xmpp(
+        _ broker: Broker, _ options: GatewayOptions, _ logger: Logger
+    ) throws(MartletError) -> XMPPServer {
+        let isOwn = options.xmppCertificate != nil
+        guard let chain = isOwn ? options.xmppCertificate : options.httpCertificate,
+            let key = isOwn ? options.xmppKey : options.httpKey
+        else {
+            throw MartletError(
+                .invalidArgument,
+                "XMPP is served over TLS alone. Give --xmpp-certificate and --xmpp-key, or those of HTTP.",
+                field: "xmpp-certificate")
+        }
+        var configuration = XMPPConfiguration(certificate: .init(chain: chain, key: key))
+        configuration.certificateSetting = isOwn ? "xmpp" : "http"
+        configuration.addresses = options.xmppAddresses
+        configuration.logger = logger
+        return try XMPPServer(broker, configuration)
     }
 }
 
 private struct PreparedHTTPGateway: PreparedGateway {
-    let server: GatewayServer
-    let console: Console?
+    let broker: Broker
+    let logger: Logger
+    let http: (server: GatewayServer, console: Console?)?
+    let xmpp: XMPPServer?
 
-    private var services: [any Service] { console.map { [ConsoleService(console: $0)] } ?? [] }
+    /// In the order of their beginnings. The last ends first, and the broker at the end.
+    private var services: [any Service] {
+        var services: [any Service] = [BrokerService(broker)]
+        if let http {
+            services.append(http.server)
+            if let console = http.console { services.append(ConsoleService(console: console)) }
+        }
+        if let xmpp { services.append(xmpp) }
+        return services
+    }
 
-    func reloadCertificate() throws(MartletError) { try server.reloadCertificate() }
+    func reloadCertificate() throws(MartletError) { try http?.server.reloadCertificate() }
+
+    func reloadXMPPCertificate() throws(MartletError) { try xmpp?.reloadCertificate() }
 
     func serve(
-        ready: @escaping @Sendable (_ url: String) async throws -> Void,
+        ready: @escaping @Sendable (_ places: GatewayPlaces) async throws -> Void,
         until end: @escaping @Sendable () async -> Void
     ) async throws {
-        let configuration = server.gateway.configuration
-        let group = ServiceGroup(
-            configuration: .init(
-                services: [BrokerService(server.gateway.broker), server] + services,
-                logger: configuration.logger))
+        let group = ServiceGroup(configuration: .init(services: services, logger: logger))
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask { try await group.run() }
             tasks.addTask {
-                let port = try await server.port()
-                let scheme = configuration.certificate == nil ? "http" : "https"
-                let host = configuration.address.host
-                do {
-                    try await ready(
-                        "\(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(port)")
-                } catch {
+                let places = try await places()
+                do { try await ready(places) } catch {
                     await group.triggerGracefulShutdown()
                     throw error
                 }
@@ -72,6 +103,24 @@ private struct PreparedHTTPGateway: PreparedGateway {
             try await tasks.waitForAll()
         }
     }
+
+    /// Waits until all servers listen.
+    private func places() async throws -> GatewayPlaces {
+        var places = GatewayPlaces()
+        if let server = http?.server {
+            let configuration = server.gateway.configuration
+            let scheme = configuration.certificate == nil ? "http" : "https"
+            let host = Self.shown(configuration.address.host)
+            places.http = "\(scheme)://\(host):\(try await server.port())"
+        }
+        if let xmpp {
+            places.xmpp = zip(xmpp.configuration.addresses, try await xmpp.ports())
+                .map { "\(Self.shown($0.host)):\($1)" }
+        }
+        return places
+    }
+
+    private static func shown(_ host: String) -> String { host.contains(":") ? "[\(host)]" : host }
 }
 
 /// Runs a console until a graceful shutdown, or until its task is cancelled.

@@ -154,11 +154,11 @@ struct DemoCommand: ReportingCommand {
             throw error
         }
         let pulse = DemoPulse(broker: broker, fleet: fleet.moved(to: port))
-        try await gateway.serve { url in
+        try await gateway.serve { places in
             Terminal.print(
                 """
 
-                \(ConsoleAddress(url: url, folder: folder).line(at: broker.now))
+                \(ConsoleAddress(url: places.http ?? "", folder: folder).line(at: broker.now))
                 Some devices stay connected, and a message goes out every \
                 \(DemoPulse.interval.components.seconds) seconds: the console shows them.
                 """)

@@ -108,7 +108,8 @@ struct EmulatorCommand: ReportingCommand {
         let file = credentials.map(TemporaryFolder.absolute) ?? folder + "/service-account.json"
         let written = Mutex<SecretFile?>(nil)
         defer { written.withLock { $0 }?.remove() }
-        try await gateway.serve { served in
+        try await gateway.serve { places in
+            let served = places.http ?? ""
             let url = url ?? served
             let account = try ServiceAccountFile(projectID: project, tokenURI: url + "/token")
             try await broker.createServiceAccount(

@@ -72,6 +72,24 @@ package struct GatewayOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The project of Web Push subscriptions.", valueName: "id"))
     package var webPushProject = "web-push"
 
+    @Option(
+        help: ArgumentHelp(
+            "Serve app servers over XMPP at this address, over TLS; may be given again. The original "
+                + "system has the port 5235, and 5236 for tests.", valueName: "host:port"))
+    package var xmpp: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "A PEM file with the certificate for XMPP and those that vouch for it (default: that of "
+                + "HTTP).", valueName: "file"))
+    package var xmppCertificate: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "A PEM file with the key of the certificate for XMPP.", valueName: "file")
+    )
+    package var xmppKey: String?
+
     @Flag(
         inversion: .prefixedNo,
         help:
@@ -95,6 +113,14 @@ package struct GatewayOptions: ParsableArguments {
         }
         guard (httpCertificate == nil) == (httpKey == nil) else {
             throw ValidationError("--http-certificate and --http-key go together.")
+        }
+        for text in xmpp where ListenSetting.address(text) == nil {
+            throw ValidationError(
+                "--xmpp takes an address and a port, such as 0.0.0.0:5235 or [::]:5235, not "
+                    + "'\(text)'.")
+        }
+        guard (xmppCertificate == nil) == (xmppKey == nil) else {
+            throw ValidationError("--xmpp-certificate and --xmpp-key go together.")
         }
         guard console != true || isSecure || address?.isLoopback ?? true else {
             throw ValidationError(
@@ -122,6 +148,14 @@ package struct GatewayOptions: ParsableArguments {
     /// The given address.
     package var address: BrokerConfiguration.Address? { http.flatMap { ListenSetting.address($0) } }
 
+    /// GW-10: the addresses for app servers over XMPP.
+    package var xmppAddresses: [BrokerConfiguration.Address] {
+        xmpp.compactMap { ListenSetting.address($0) }
+    }
+
+    /// Whether the broker serves more than its own protocol.
+    var isWanted: Bool { address != nil || !xmpp.isEmpty }
+
     /// OPS-11: the settings that a gateway keeps until its end, with their values as text.
     var kept: [(setting: String, value: String)] {
         [
@@ -136,6 +170,8 @@ package struct GatewayOptions: ParsableArguments {
             ("http-request-seconds", "\(httpRequestSeconds)"),
             ("http-retry-seconds", "\(httpRetrySeconds)"),
             ("web-push-origin", "\(webPushOrigin)"), ("web-push-project", webPushProject),
+            ("xmpp", "\(xmpp)"), ("xmpp-certificate", xmppCertificate ?? ""),
+            ("xmpp-key", xmppKey ?? ""),
             ("console", "\(servesConsole)"),
         ]
     }

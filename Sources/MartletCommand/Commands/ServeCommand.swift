@@ -14,10 +14,11 @@ struct ServeCommand: ReportingCommand {
         abstract: "Run a broker.",
         discussion: """
             Prints one line when it listens. SIGINT (Ctrl-C), SIGTERM or SIGHUP tells clients to go, finishes \
-            what was accepted, and ends with 0; a second signal ends at once. With --tls-certificate or \
-            --http-certificate, with a file of settings, or under a service manager (NOTIFY_SOCKET), \
-            SIGHUP reads certificates, keys, limits and log level again instead. Logs go to standard \
-            error. With --http, SDKs of the original system are served too.
+            what was accepted, and ends with 0; a second signal ends at once. With --tls-certificate, \
+            --http-certificate or --xmpp-certificate, with a file of settings, or under a service \
+            manager (NOTIFY_SOCKET), SIGHUP reads certificates, keys, limits and log level again \
+            instead. Logs go to standard error. With --http, SDKs of the original system are served too, and with --xmpp app servers \
+            that speak XMPP.
             """)
 
     @OptionGroup var options: ServeOptions
@@ -77,6 +78,8 @@ private struct Serving {
         var transport: String
         /// The gateway's URL; nil without a gateway.
         var http: String?
+        /// The places for app servers over XMPP, as `address:port`; nil without XMPP.
+        var xmpp: [String]?
         /// The URL of the console; nil without a console.
         var console: String?
         /// The URL of the metrics; nil without an address for them.
@@ -86,7 +89,7 @@ private struct Serving {
     func run() async throws {
         var http = http
         http.http = http.http ?? httpOtherwise
-        let part = http.address == nil ? nil : try ProgramParts.requiredGateway()
+        let part = http.isWanted ? try ProgramParts.requiredGateway() : nil
         let interrupt = Interrupt.prepare()
         DescriptorLimit.raise()
         let manager = ServiceManager()
@@ -108,12 +111,12 @@ private struct Serving {
         defer { metrics?.end() }
         let isReloaded =
             options.tlsCertificate != nil || http.httpCertificate != nil
-            || Settings.hasFile(options.config) || manager != nil
+            || http.xmppCertificate != nil || Settings.hasFile(options.config) || manager != nil
         if isReloaded { interrupt.reload { reload(broker, gateway, logger, manager) } }
         let watching = manager?.watch(broker)
         defer { watching?.cancel() }
         guard let gateway else {
-            tellReady(broker, http: nil, metrics: metrics)
+            tellReady(broker, GatewayPlaces(), metrics: metrics)
             manager?.ready()
             await interrupt.wait()
             manager?.stopping()
@@ -123,8 +126,8 @@ private struct Serving {
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask {
                 defer { ended.continuation.finish() }
-                try await gateway.serve { url in
-                    tellReady(broker, http: url, metrics: metrics)
+                try await gateway.serve { places in
+                    tellReady(broker, places, metrics: metrics)
                     manager?.ready()
                 } until: {
                     await interrupt.wait()
@@ -174,6 +177,11 @@ private struct Serving {
         if let gateway, http.httpCertificate != nil {
             read("http-certificate") { try gateway.reloadCertificate() }
         }
+        if let gateway, !http.xmpp.isEmpty {
+            read(http.xmppCertificate == nil ? "xmpp" : "xmpp-certificate") {
+                try gateway.reloadXMPPCertificate()
+            }
+        }
     }
 
     /// OPS-11: takes limits over. Names the settings that the broker keeps until a restart.
@@ -199,7 +207,10 @@ private struct Serving {
     private static let finishing =
         "Finishing what was accepted; a second signal ends at once"
 
-    private func tellReady(_ broker: Broker, http: String?, metrics: MetricsListener?) {
+    private func tellReady(
+        _ broker: Broker, _ gateway: GatewayPlaces, metrics: MetricsListener?
+    ) {
+        let http = gateway.http
         let metricsURL = options.metrics.flatMap { ListenSetting.address($0) }.flatMap { address in
             metrics.map { "http://\(Self.shown(address.host)):\($0.port)/metrics" }
         }
@@ -211,6 +222,7 @@ private struct Serving {
                 Ready(
                     host: listeners[0].address.host, port: broker.ports[0], listening: places,
                     data: folder, transport: broker.transport.rawValue, http: http,
+                    xmpp: gateway.xmpp.isEmpty ? nil : gateway.xmpp,
                     console: servesConsole ? http.map { $0 + ConsoleAddress.path } : nil,
                     metrics: metricsURL))
         } else {
@@ -223,10 +235,13 @@ private struct Serving {
                         + "Administrators are refused there.")
             }
             let source = Settings.sourceOfFolder(CommandLine.arguments)
-            let gateway = http.map { ", SDKs at \($0)" } ?? ""
+            let sdks = http.map { ", SDKs at \($0)" } ?? ""
+            let appServers =
+                gateway.xmpp.isEmpty ? "" : ", XMPP at \(gateway.xmpp.joined(separator: ", "))"
             let measured = metricsURL.map { ", metrics at \($0)" } ?? ""
             Terminal.print(
-                "Martlet listens on \(places.joined(separator: ", "))\(gateway)\(measured), data in "
+                "Martlet listens on \(places.joined(separator: ", "))\(sdks)\(appServers)"
+                    + "\(measured), data in "
                     + "\(folder)\(source.map { " (by \($0))" } ?? ""). Ctrl-C stops it.")
             guard let http, servesConsole else { return }
             Terminal.print(ConsoleAddress(url: http, folder: folder).line(at: broker.now))

@@ -21,7 +21,7 @@ enum Settings {
         "access-token-seconds", "http-body-bytes", "http-requests", "http-connections",
         "http-connections-per-address",
         "http-idle-seconds", "http-request-seconds", "http-retry-seconds",
-        "web-push-origin", "web-push-project", "console",
+        "web-push-origin", "web-push-project", "xmpp", "xmpp-certificate", "xmpp-key", "console",
     ]
     /// Settings with the values yes and no. `no` is a flag too, because the value of a later source undoes the value
     /// of an earlier source.
@@ -31,7 +31,7 @@ enum Settings {
     /// Settings that are valid only together, and so are not judged singly.
     private static let pairs: Set<String> = [
         "tls-certificate", "tls-key", "tls-client-ca", "tls-client-senders",
-        "http-certificate", "http-key",
+        "http-certificate", "http-key", "xmpp-certificate", "xmpp-key",
     ]
     private static let commands: Set<String> = ["serve", "gateway"]
 
