@@ -57,7 +57,7 @@ extension OverXMPP {
 
         @Test(
             "GW-10 UPS-1 no message of a device is lost, and none comes again but as the rules say",
-            arguments: 1...30)
+            arguments: 1...10)
         func histories(seed: UInt64) async throws {
             var random = SeededNumbers(seed: seed)
             var model = Model()
