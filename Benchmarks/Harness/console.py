@@ -125,10 +125,12 @@ def run(binaries, quick, repeats, progress, report):
             report.figures("console", f"{count} viewers", "Martlet", repeat, figures)
             runs.setdefault(count, []).append(figures)
     found = {count: medians(figures) for count, figures in runs.items()}
-    for count, figures in found.items():
+    idle = found[0]["percent"]
+    for count in VIEWERS[1:]:
+        percent = found[count]["percent"]
         report.at_most(
-            f"{count} viewers", figures["percent"], GOAL, "{:.2f} % of a loop", "console",
-            wanted=f"< {GOAL} % of a loop")
+            f"{count} viewers", max(0, percent - idle), GOAL, "{:.2f} % of a loop", "console",
+            f"{percent:.2f} % with viewers, {idle:.2f} % without.", wanted=f"< {GOAL} % of a loop")
     rows = [[
         f"{count}", f"{figures['percent']:.2f} %", f"{figures['deliveriesPerSecond']:,.0f}",
         f"{figures['serverNanoseconds']:.0f}", f"{figures['bytesPerSecond']:,.0f}"]
@@ -137,6 +139,7 @@ def run(binaries, quick, repeats, progress, report):
         f"`martlet gateway` with one loop on one core, {SUBSCRIBERS} devices, {PAYLOAD} bytes, {OUTSTANDING} messages "
         "outstanding, time to live 0. Each viewer has a stream of events of the busy project. CPU is that of all threads "
         "but the loop, the committer and the inquiry, as a share of a core, that is of a loop; a core gives the loop what "
-        "they leave.", "",
+        "they leave. Without viewers these threads serve the gateway's timers and the history of the overview; what viewers "
+        "cost is the difference.", "",
         *table(["viewers", "CPU of consoles", "deliveries a second", "CPU ns a delivery, whole process",
                 "bytes a second to viewers"], rows)]))

@@ -46,6 +46,10 @@ package struct StoreConfiguration: Sendable {
     /// Called after each write to the journal that is on disk, with its duration in nanoseconds.
     package var journalWritten: (@Sendable (UInt64) -> Void)?
 
+    /// Called when the folder was not closed by its last owner and is recovered, with the number of transactions that
+    /// the journal had and the data file had not.
+    package var recovered: (@Sendable (UInt64) -> Void)?
+
     /// Called when the store has opened its folder again after a failure of the disk, on the writing thread.
     package var reopened: (@Sendable () -> Void)?
 
@@ -115,6 +119,7 @@ package final class Store: Sendable {
     /// - Throws: `StoreOpenError` or `StorageError`.
     package init(_ configuration: StoreConfiguration) throws {
         let folder = try OpenFolder.open(configuration)
+        if folder.repeatedTransactions > 0 { configuration.recovered?(folder.repeatedTransactions) }
         environment = Environment(
             folder, faults: configuration.faults, configuration: configuration)
         faults = configuration.faults

@@ -104,12 +104,12 @@ struct ServiceManagerTests {
         #expect(
             lines.map(\.message) == [
                 "the log level was read again", "changed settings need a restart",
-                "the settings stay as they were",
+                "the settings stay as they were", "the broker has ended, and the folder is closed",
             ], "\(output.err)")
-        #expect(lines.map(\.level) == ["notice", "warning", "error"])
+        #expect(lines.map(\.level) == ["notice", "warning", "error", "notice"])
         #expect(lines[1].metadata == ["settings": "log-format"])
         #expect(lines.allSatisfy { $0.label == "martlet" && $0.time.hasSuffix("Z") })
-        #expect(lines.last?.metadata?["error"]?.contains("line 1") ?? false)
+        #expect(lines[2].metadata?["error"]?.contains("line 1") ?? false)
     }
 
     @Test(
@@ -163,12 +163,13 @@ struct ServiceManagerTests {
         }
         #expect(
             lines.map(\.message) == [
-                "the log level was read again", "limits changed",
+                "the broker serves", "the log level was read again", "limits changed",
                 "changed settings need a restart", "the settings stay as they were",
+                "the broker has ended, and the folder is closed",
             ], "\(output.err)")
-        #expect(lines[1].metadata == ["limits": "topic-changes-per-second=7→9"])
-        #expect(lines[2].metadata == ["settings": "limit stored-per-instance-max=100→5, loops"])
-        let fault = lines[3].metadata?["error"] ?? ""
+        #expect(lines[2].metadata == ["limits": "topic-changes-per-second=7→9"])
+        #expect(lines[3].metadata == ["settings": "limit stored-per-instance-max=100→5, loops"])
+        let fault = lines[4].metadata?["error"] ?? ""
         #expect(fault.contains("line 3") && fault.contains("from 1 to 1000"), "\(fault)")
     }
 

@@ -57,6 +57,8 @@ public final class Broker: Sendable {
     public var port: UInt16? { ports.first }
     /// OPS-8: the interface of the kernel in use.
     public let transport: BrokerConfiguration.TransportKind
+    /// Whether the data folder had no data before this broker.
+    package let isFolderNew: Bool
     /// The data folder, for files beside the store.
     package var folder: String { configuration.folder }
     /// REG-5: writes the gateway's token URL into the data folder. Commands on this machine read there where
@@ -109,10 +111,23 @@ public final class Broker: Sendable {
             MigrationLog.log(event, to: logger)
             if let progress = MigrationProgress(event) { migrating?(progress) }
         }
+        storing.recovered = { transactions in
+            logger.notice(
+                "the folder was not closed and is recovered; nothing that was accepted is lost",
+                metadata: ["transactions": "\(transactions)"])
+        }
         storing.reopened = {
             logger.notice("the store was opened again after a failure of the disk; nothing is lost")
         }
         try DataFolder.requireData(in: configuration.folder)
+        isFolderNew = !DataFolder.hasData(in: configuration.folder)
+        if isFolderNew {
+            // A start that fails must not leave a new folder behind.
+            for listener in configuration.listeners {
+                try ListeningSocket.requireFree(
+                    address: listener.address.host, port: listener.address.port)
+            }
+        }
         store = try Store(storing)
         // A killed broker may have left its address and the URL of its gateway. This broker and its gateway write
         // both anew.
@@ -167,6 +182,19 @@ public final class Broker: Sendable {
             throw error
         }
         loops = started
+        if !ports.isEmpty { logStart() }
+    }
+
+    /// OPS-11: a line of the log that says where the broker serves, and with which certificate.
+    private func logStart() {
+        let places = zip(configuration.listeners, ports).map { "\($0.address.host) \($1)" }
+        var metadata: Logger.Metadata = [
+            "folder": "\(folder)", "listening": "\(places.joined(separator: ", "))",
+            "transport": "\(transport.rawValue)", "loops": "\(loops.count)",
+        ]
+        if isFolderNew { metadata["new"] = "yes" }
+        if let tls { metadata.merge(tls.current.description) { $1 } }
+        configuration.logger.notice("the broker serves", metadata: metadata)
     }
 
     /// Writes the address file, by which commands on this machine find the broker. Meanwhile a command can be given the
@@ -286,7 +314,8 @@ public final class Broker: Sendable {
     public func close() async throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         let (loops, inquiry, committer, store, clock) = (loops, inquiry, committer, store, clock)
-        let (address, surveys) = (address, surveys)
+        let (address, surveys, hasServed) = (address, surveys, !ports.isEmpty)
+        let logger = configuration.logger
         let finish: @Sendable () -> Void = {
             address?.end()?.remove()
             Self.stop(loops)
@@ -296,6 +325,7 @@ public final class Broker: Sendable {
             committer.upstream.close()
             committer.watches.close(at: clock())
             store.close()
+            if hasServed { logger.notice("the broker has ended, and the folder is closed") }
         }
         await withCheckedContinuation { continuation in
             do {
@@ -318,6 +348,8 @@ public final class Broker: Sendable {
     public func reloadCertificates() throws(TLSSetupError) {
         guard let tls else { return }
         try tls.reload()
+        configuration.logger.notice(
+            "handshakes use the certificate from now on", metadata: tls.current.description)
         address?.file?.change(fingerprint: tls.current.fingerprint)
     }
 

@@ -10,6 +10,12 @@ import MartletStore
 
 /// The files of a data folder.
 enum DataFolder {
+    /// Whether a broker has served the folder before.
+    static func hasData(in folder: String) -> Bool {
+        var status = stat()
+        return stat(folder + "/data.mdb", &status) == 0 || Store.isMigrated(folder)
+    }
+
     /// Refuses a folder that has keys and no data. Otherwise a new broker would begin in the place of another
     /// broker.
     /// - Throws: `StoreOpenError.lost`.

@@ -6,6 +6,7 @@
 
 package import Logging
 package import MartletBase
+import MartletTLS
 
 /// Warns in the log before the end of one certificate, and after the end.
 package struct CertificateWatch: Sendable {
@@ -36,22 +37,36 @@ package struct CertificateWatch: Sendable {
             return
         }
         told = (validity.end, second)
-        func day(_ second: Int64) -> String {
-            Day(of: Instant(millisecondsSince1970: second * 1000)).description
-        }
         var metadata: Logger.Metadata = ["setting": "\(setting)"]
         if second < validity.begin {
-            metadata["begins"] = "\(day(validity.begin))"
+            metadata["begins"] = "\(Day(ofSecond: validity.begin))"
             logger.error(
                 "the certificate is not valid yet, and clients refuse it", metadata: metadata)
         } else if second > validity.end {
-            metadata["ended"] = "\(day(validity.end))"
+            metadata["ended"] = "\(Day(ofSecond: validity.end))"
             logger.error("the certificate has expired, and clients refuse it", metadata: metadata)
         } else {
-            metadata["ends"] = "\(day(validity.end))"
+            metadata["ends"] = "\(Day(ofSecond: validity.end))"
             metadata["days"] = "\((validity.end - second) / Self.daySeconds)"
             logger.warning(
                 "the certificate ends soon; replace the files, and send SIGHUP", metadata: metadata)
         }
+    }
+}
+
+extension Day {
+    /// - Parameter second: a second since 1970.
+    package init(ofSecond second: Int64) {
+        self.init(of: Instant(millisecondsSince1970: second * 1000))
+    }
+}
+
+extension TLSServerContext {
+    /// The certificate for a line of the log: SHA-256 as `openssl x509 -fingerprint -sha256` computes, and the last day.
+    var description: Logger.Metadata {
+        [
+            "certificate": "sha256 \(Hexadecimal.encode(fingerprint))",
+            "ends": "\(Day(ofSecond: validity.end))",
+        ]
     }
 }

@@ -208,25 +208,28 @@ struct DataFolderAccess {
     private func administrator(
         at address: ServedAddress, key: String, project: String
     ) throws -> MartletAdministrator {
-        let host =
-            switch address.host {
-            case "0.0.0.0": "127.0.0.1"
-            case "::": "::1"
-            default: address.host
-            }
         var options = ClientOptions.once
-        if let fingerprint = address.fingerprint {
-            options.encryption = try ProgramParts.encryption(
-                trusting: .certificate(sha256: fingerprint))
-        }
+        options.encryption = try address.encryption
         options.beforeHello = { () throws(MartletError) in
             guard address.isServed() else {
                 throw MartletError(.unavailable, "The broker has ended; try again.")
             }
         }
         return MartletAdministrator(
-            host: host, port: address.port, administratorKey: key, projectID: project,
-            options: options)
+            host: address.reachableHost, port: address.port, administratorKey: key,
+            projectID: project, options: options)
+    }
+
+    /// The place of the broker that serves the folder, for a device on this machine.
+    /// - Parameter options: the encryption of the options counts if there is one.
+    /// - Returns: nil if no broker serves the folder.
+    func place(
+        of options: DeviceOptions
+    ) throws -> (host: String, port: Int, options: DeviceOptions)? {
+        guard let address = ServedAddress(in: folder) else { return nil }
+        var options = options
+        if options.encryption == nil { options.encryption = try address.encryption }
+        return (address.reachableHost, address.port, options)
     }
 
     private func read(_ name: String) -> String? {
@@ -236,6 +239,26 @@ struct DataFolderAccess {
         var text = String(decoding: bytes, as: UTF8.self)
         while text.last?.isWhitespace == true { text.removeLast() }
         return text
+    }
+}
+
+extension ServedAddress {
+    /// An address of this machine at which the broker listens.
+    fileprivate var reachableHost: String {
+        switch host {
+        case "0.0.0.0": "127.0.0.1"
+        case "::": "::1"
+        default: host
+        }
+    }
+
+    /// TLS that trusts the broker's certificate alone; nil: the port speaks plain text.
+    fileprivate var encryption: Encryption? {
+        get throws {
+            try fingerprint.map {
+                try ProgramParts.encryption(trusting: .certificate(sha256: $0))
+            }
+        }
     }
 }
 

@@ -131,7 +131,7 @@ struct RestoreCommand: ReportingCommand {
 }
 
 extension Progress {
-    fileprivate func show(_ state: BackupProgress) {
+    func show(_ state: BackupProgress) {
         switch state {
         case .rows(let done, let total?):
             let bar = Bars.bar(done, of: total, cells: 20)

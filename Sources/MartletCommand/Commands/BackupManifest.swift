@@ -40,6 +40,13 @@ struct BackupManifest: Codable, Equatable {
         projects = summary.projects.map { Project(project: $0.id, lastMessage: $0.lastSequence) }
     }
 
+    /// Whether the manifest describes the same stream. The projects are rows of the stream, so the digest covers them.
+    func describes(_ summary: BackupSummary) -> Bool {
+        var other = BackupManifest(summary)
+        other.projects = projects
+        return self == other
+    }
+
     var text: String { JSON.line(self) + "\n" }
 
     func sentence(_ verb: String, _ place: String) -> String {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `martlet check`: compares every index of a data folder with every other index, on one snapshot; a broker may serve
-// the folder. Rests on MartletStore and ReadingProcess.
+// the folder. With --backup it verifies a backup instead. Rests on MartletStore and ReadingProcess.
 
 import ArgumentParser
+import Glibc
 import Martlet
 import MartletAnswers
 import MartletEngine
@@ -12,11 +13,18 @@ import MartletStore
 struct CheckCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
-        abstract: "Check that everything in a data folder agrees.",
+        abstract: "Check that everything in a data folder agrees, or that a backup is whole.",
         discussion: """
             Beside a running broker the check reads one snapshot. Ends with 0 where nothing was found, \
-            with 1 where something was.
+            with 1 where something was. With --backup every byte of the backup is read and compared \
+            with its digest and manifest; nothing is written.
             """)
+
+    @Option(
+        help: ArgumentHelp(
+            "Verify this backup instead: a folder that `martlet backup` made, a file with its stream, or "
+                + "- for standard input.", valueName: "backup"))
+    var backup: String?
 
     @Flag(help: .private)
     var inThisProcess = false
@@ -39,13 +47,39 @@ struct CheckCommand: ReportingCommand {
         var counts: [String: UInt64]
     }
 
+    func validate() throws {
+        guard backup == nil || folder.folder == nil else {
+            throw ValidationError("--backup and --data exclude each other.")
+        }
+    }
+
     func perform() async throws {
+        if let backup { return try verify(backup) }
         let folder = try folder.access.existingFolder()
         guard inThisProcess else {
             return try ReadingProcess.run(reading: folder, work: "The check")
         }
         ReadingProcess.giveWay()
         do { try check(folder) } catch { throw StoreOpenError(damageIn: folder, error) ?? error }
+    }
+
+    private func verify(_ path: String) throws {
+        let (descriptor, manifest) = try BackupFiles.open(path)
+        defer { close(descriptor) }
+        let progress = Progress("Verifying")
+        defer { progress.end() }
+        let summary = try VerifiedBackup.verify(descriptor, progress: progress.show)
+        guard manifest?.describes(summary) ?? true else {
+            throw BackupError.damaged("its manifest is that of another backup")
+        }
+        progress.end()
+        var found = BackupManifest(summary)
+        found.projects = manifest?.projects ?? []
+        Terminal.print(
+            output.json
+                ? JSON.line(found)
+                : "The backup of \(found.created) is whole: \(found.rows) rows, "
+                    + "\(Quantity.bytes(found.bytes)). `martlet restore` can use it.")
     }
 
     private func check(_ folder: String) throws {

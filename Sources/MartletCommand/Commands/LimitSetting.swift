@@ -59,7 +59,9 @@ struct LimitSetting: Sendable {
     static func fault(in text: String) -> String {
         let name = text.prefix { $0 != "=" }
         guard limits.contains(where: { $0.name == name }) else {
-            return "--limit takes name=value with a whole number, not '\(text)'. Names: \(list)."
+            return text.contains("=")
+                ? "--limit has no limit '\(name)'. Names: \(list)."
+                : "--limit takes name=value with a whole number, not '\(text)'. Names: \(list)."
         }
         return outOfBounds(String(name), bounds[String(name)] ?? otherBounds, text)
     }

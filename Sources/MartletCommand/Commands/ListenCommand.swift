@@ -61,11 +61,17 @@ struct ListenCommand: ReportingCommand {
 
     @OptionGroup var folder: FolderOptions
 
-    @Option(help: "The broker's address.")
-    var host = "127.0.0.1"
+    @Option(
+        help:
+            "The broker's address (default: that of the broker that serves the folder, else 127.0.0.1)."
+    )
+    var host: String?
 
-    @Option(help: "The broker's port.")
-    var port = Limits.defaultPort
+    @Option(
+        help: ArgumentHelp(
+            "The broker's port (default: that of the broker that serves the folder, else "
+                + "\(Limits.defaultPort))."))
+    var port: Int?
 
     @OptionGroup var tls: ClientTLSOptions
 
@@ -123,7 +129,7 @@ struct ListenCommand: ReportingCommand {
         guard dozeSeconds ?? 1 > 0 else {
             throw ValidationError("--doze-seconds takes more than 0.")
         }
-        guard (1...65_535).contains(port) else {
+        guard (1...65_535).contains(port ?? 1) else {
             throw ValidationError("--port takes a number from 1 to 65535.")
         }
         guard count ?? 1 > 0 || (count == 0 && !sendUpstream.isEmpty) else {
@@ -195,7 +201,8 @@ struct ListenCommand: ReportingCommand {
 
     /// Prints events until `count` messages have come, or without end.
     private func listen(_ started: (MartletDevice) -> Void) async throws {
-        let device = try await opened()
+        let place = try place()
+        let device = try await opened(place)
         started(device)
         let refusals = Task {
             for await refusal in await device.topicRefusals() {
@@ -207,7 +214,7 @@ struct ListenCommand: ReportingCommand {
             try await Task.sleep(for: .seconds(1))
             let reason = await device.lastFailure?.message
             Terminal.printError(
-                "Not connected to \(host) port \(port) yet; trying again. "
+                "Not connected to \(place.host) port \(place.port) yet; trying again. "
                     + (reason ?? "Nobody has answered."))
         }
         defer { patience.cancel() }
@@ -254,10 +261,22 @@ struct ListenCommand: ReportingCommand {
         }
     }
 
-    private func opened() async throws -> MartletDevice {
+    /// The broker: as typed, else that of the folder.
+    private func place() throws -> (host: String, port: Int, options: DeviceOptions) {
+        let options = try tls.applied(to: DeviceOptions())
+        guard host == nil, port == nil,
+            let served = try folder.access.place(of: options)
+        else { return (host ?? "127.0.0.1", port ?? Limits.defaultPort, options) }
+        return served
+    }
+
+    private func opened(
+        _ place: (host: String, port: Int, options: DeviceOptions)
+    ) async throws -> MartletDevice {
         let file = DeviceStateFile(path: statePath)
         let isNew = try file.load() == nil
-        var options = try tls.applied(to: DeviceOptions())
+        let (host, port) = (place.host, place.port)
+        var options = place.options
         if let ticket {
             if isNew {
                 let input = try KeyInput(path: ticket == "-" ? nil : ticket)

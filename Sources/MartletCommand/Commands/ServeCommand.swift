@@ -74,6 +74,8 @@ private struct Serving {
         /// All addresses, as `address:port`.
         var listening: [String]
         var data: String
+        /// Whether the data folder had no data before.
+        var isDataNew: Bool
         /// The interface of the kernel that serves connections.
         var transport: String
         /// The gateway's URL; nil without a gateway.
@@ -97,11 +99,17 @@ private struct Serving {
             manager?.migrating($0)
         }
         let logger = options.configuration.logger
+        if let (file, folder) = Settings.overriddenFolder(CommandLine.arguments) {
+            logger.warning(
+                "the data folder is that of MARTLET_DATA, and the file of settings names another",
+                metadata: ["file": "\(file)", "data": "\(folder)"])
+        }
         let metrics: MetricsListener?
         let gateway: (any PreparedGateway)?
         do {
             metrics = try options.metrics.flatMap { ListenSetting.address($0) }.map { address in
-                try MetricsListener(address) { broker.metricsText }
+                try MetricsListener(
+                    address, text: { broker.metricsText }, health: { Health.fault(of: broker) })
             }
             gateway = try part?.prepare(broker, http, logger: logger)
         } catch {
@@ -221,7 +229,8 @@ private struct Serving {
             JSON.print(
                 Ready(
                     host: listeners[0].address.host, port: broker.ports[0], listening: places,
-                    data: folder, transport: broker.transport.rawValue, http: http,
+                    data: folder, isDataNew: broker.isFolderNew,
+                    transport: broker.transport.rawValue, http: http,
                     xmpp: gateway.xmpp.isEmpty ? nil : gateway.xmpp,
                     console: servesConsole ? http.map { $0 + ConsoleAddress.path } : nil,
                     metrics: metricsURL))
@@ -242,7 +251,8 @@ private struct Serving {
             Terminal.print(
                 "Martlet listens on \(places.joined(separator: ", "))\(sdks)\(appServers)"
                     + "\(measured), data in "
-                    + "\(folder)\(source.map { " (by \($0))" } ?? ""). Ctrl-C stops it.")
+                    + "\(folder)\(source.map { " (by \($0))" } ?? "")"
+                    + "\(broker.isFolderNew ? ", which is new" : ""). Ctrl-C stops it.")
             guard let http, servesConsole else { return }
             Terminal.print(ConsoleAddress(url: http, folder: folder).line(at: broker.now))
         }

@@ -108,6 +108,17 @@ enum Settings {
         return file
     }
 
+    /// The data folder in the file of settings, if the environment names another one; nil: they do not differ.
+    static func overriddenFolder(_ arguments: [String]) -> (file: String, folder: String)? {
+        guard sourceOfFolder(arguments) == "MARTLET_DATA" else { return nil }
+        let environment = ProcessInfo.processInfo.environment
+        guard let file = file(arguments) ?? environment["MARTLET_CONFIG"],
+            let setting = try? read(file).last(where: { $0.name == "data" }),
+            setting.value != environment["MARTLET_DATA"]
+        else { return nil }
+        return (file, setting.value)
+    }
+
     /// The file given with --config.
     private static func file(_ arguments: [String]) -> String? {
         for (index, argument) in arguments.enumerated() {
@@ -120,7 +131,10 @@ enum Settings {
     /// Reads `name = value` from each line of a file. A line with `#` in front is a comment.
     private static func read(_ file: String) throws(Fault) -> [Setting] {
         guard access(file, R_OK) == 0 else {
-            throw Fault(description: "\(file): \(String(cString: strerror(errno)))")
+            throw Fault(
+                description:
+                    "The file of settings '\(file)' (--config or MARTLET_CONFIG) cannot be read: "
+                    + String(cString: strerror(errno)))
         }
         guard let bytes = FileManager.default.contents(atPath: file),
             let text = String(validating: bytes, as: UTF8.self)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serves the metrics of a broker on an address of their own (OPS-10), with a gateway or without: GET /metrics over
-// HTTP/1.1, one connection at a time and one request on each. A collector asks every few seconds, so a thread that
+// Serves the metrics and the health of a broker on an address of their own (OPS-10, OPS-12), with a gateway or without:
+// GET /metrics and GET /healthz over HTTP/1.1, one connection at a time and one request on each. A collector asks every few seconds, so a thread that
 // blocks is enough, and a peer that is silent or slow is dropped after two seconds. Rests on POSIX sockets.
 
+import Dispatch
 import Glibc
 import Martlet
 import MartletTransport
@@ -18,14 +19,18 @@ final class MetricsListener: Sendable {
     private let isEnding = Atomic(false)
     private let thread = Mutex<pthread_t?>(nil)
     private let text: @Sendable () -> String
+    private let health: @Sendable () -> String?
 
     /// Listens, and answers from now on.
-    /// - Parameter text: makes the metrics for an answer.
+    /// - Parameters:
+    ///   - text: makes the metrics for an answer.
+    ///   - health: the reason why the broker takes no changes; nil: the broker takes changes.
     /// - Throws: `UNAVAILABLE` for an address that cannot be listened on.
     init(
-        _ address: BrokerConfiguration.Address, text: @escaping @Sendable () -> String
+        _ address: BrokerConfiguration.Address, text: @escaping @Sendable () -> String,
+        health: @escaping @Sendable () -> String?
     ) throws(MartletError) {
-        self.text = text
+        (self.text, self.health) = (text, health)
         (descriptor, port) = try Self.listen(address)
         var started: pthread_t = 0
         let itself = Unmanaged.passRetained(self)
@@ -57,7 +62,8 @@ final class MetricsListener: Sendable {
         MartletError(
             .unavailable,
             "Metrics cannot be served on \(address.host):\(address.port): "
-                + "\(String(cString: strerror(code))).", field: "metrics")
+                + "\(String(cString: strerror(code))). Give --metrics another port, or end the program "
+                + "that listens there.", field: "metrics")
     }
 
     private static func listen(
@@ -134,10 +140,15 @@ final class MetricsListener: Sendable {
         let words = line.split(separator: " ")
         let body: String
         let status: String
-        if words.count == 3, words[0] == "GET", words[1] == "/metrics" {
-            (status, body) = ("200 OK", text())
-        } else {
-            (status, body) = ("404 Not Found", "GET /metrics is served here.\n")
+        switch (words.first, words.count == 3 ? words[1] : "") {
+        case ("GET", "/metrics"): (status, body) = ("200 OK", text())
+        case ("GET", "/healthz"):
+            let fault = health()
+            (status, body) = (
+                fault == nil ? "200 OK" : "503 Service Unavailable", (fault ?? "ok") + "\n"
+            )
+        default:
+            (status, body) = ("404 Not Found", "GET /metrics and GET /healthz are served here.\n")
         }
         send(
             Array(
@@ -166,5 +177,24 @@ final class MetricsListener: Sendable {
             rest = rest.dropFirst(count)
         }
         shutdown(peer, Int32(SHUT_WR))
+    }
+}
+
+/// The health of a broker for a thread that may block.
+enum Health {
+    /// OPS-12: the reason why the broker takes no changes; nil: the broker takes changes. Not to be called by a task.
+    static func fault(of broker: Broker) -> String? {
+        let isKnown = DispatchSemaphore(value: 0)
+        let fault = Mutex<String?>(nil)
+        Task {
+            do throws(MartletError) {
+                try await broker.checkWrites()
+            } catch {
+                fault.withLock { $0 = error.message }
+            }
+            isKnown.signal()
+        }
+        isKnown.wait()
+        return fault.withLock { $0 }
     }
 }

@@ -48,14 +48,11 @@ package final class ServerCertificate: Sendable {
     package func reload() throws(MartletError) -> Bool {
         let new = try Self.read(files, setting)
         guard new.isValid || !pair.withLock({ $0.isValid }) else {
-            func day(_ second: Int64) -> Day {
-                Day(of: Instant(millisecondsSince1970: second * 1000))
-            }
             throw MartletError(
                 .invalidArgument,
                 """
-                \(files.chain) is valid from \(day(new.validity.begin)) to \(day(new.validity.end)), \
-                and not now.
+                \(files.chain) is valid from \(Day(ofSecond: new.validity.begin)) to \
+                \(Day(ofSecond: new.validity.end)), and not now.
                 """, field: "\(setting)-certificate")
         }
         return pair.withLock { pair in

@@ -19,6 +19,8 @@ struct OpenFolder {
     let journal: Journal?
     /// Whether the process writes to the folder.
     let isWritten: Bool
+    /// Transactions that were on disk in the journal alone, because the last owner did not close the folder.
+    let repeatedTransactions: UInt64
     /// The owner beside whom the process reads; nil: the process itself holds the folder.
     let owner: StoreOwner?
 
@@ -57,6 +59,7 @@ struct OpenFolder {
         var opened: OpaquePointer?
         var firstHandle: MDB_dbi = 0
         let journal: Journal?
+        let repeatedTransactions: UInt64
         do {
             // A restore may have begun and ended in the meantime.
             try Self.requireNoRestore(in: folder)
@@ -117,6 +120,7 @@ struct OpenFolder {
                     try check(mdb_env_set_mapsize(environment, bytes), "grow")
                 }
             }
+            repeatedTransactions = recovery.result.number - (recovery.result.base?.number ?? 0)
             mdb_env_set_flags(environment, UInt32(MDB_NOSYNC), 1)
             journal =
                 keepsJournal
@@ -138,6 +142,7 @@ struct OpenFolder {
         self.firstHandle = firstHandle
         self.journal = journal
         isWritten = !purpose.isReading
+        self.repeatedTransactions = repeatedTransactions
     }
 
     /// Opens a folder again whose lock the process holds, and recovers the store as after a crash. A failure leaves
