@@ -253,7 +253,8 @@ struct OperatorTests {
             "chain.pem", "--tls-key", "key.pem")
         #expect(proxied.contains("'plain' must be written"), "\(proxied)")
         let lost = try fault("--config", "nosuch.conf")
-        #expect(lost.contains("'nosuch.conf'") && lost.contains("No such file or directory"), "\(lost)")
+        #expect(
+            lost.contains("'nosuch.conf'") && lost.contains("No such file or directory"), "\(lost)")
         let unknown = try desk.run("receipt", "--help")
         #expect(unknown.status == 64 && unknown.err.contains("receipt"), "\(unknown)")
         let swapped = try desk.run("service-account", "revoke", "abc", "tides")
@@ -278,7 +279,8 @@ struct OperatorTests {
         #expect(
             try line(["MARTLET_DATA": "told"]).contains("data in told (by MARTLET_DATA)"))
         #expect(
-            try line(["MARTLET_DATA": "told"], "--data", "typed").contains("data in typed, which is new."))
+            try line(["MARTLET_DATA": "told"], "--data", "typed").contains(
+                "data in typed, which is new."))
     }
 
     @Test("NET-7 all IPv4 and all IPv6 addresses are two listeners of one port")
