@@ -36,6 +36,7 @@ def main():
     plan = Plan.quick() if options.quick else Plan.full()
     if options.strangers:
         plan.strangers = options.strangers
+        plan.xmpp_strangers = min(options.strangers, 100_000)
     faults, verdicts = run(broker, load, plan, options.verbose)
     if verdicts and not (options.quick or options.broker):
         goals.keep(HERE / "Reports", "stress", tools.commit(HERE.parent), verdicts)

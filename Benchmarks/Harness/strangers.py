@@ -130,12 +130,15 @@ class Strangers:
             elif kind == "unfinished":
                 writer.write(struct.pack("<I", 16_384) + bytes(12_000))
                 self.counts[kind] += 1
-                self.counts["unfinishedEnded"] += await self.held(reader)
+                # Others count while this one waits.
+                is_ended = await self.held(reader)
+                self.counts["unfinishedEnded"] += is_ended
             elif kind in ("stalled", "stalledHandshakes"):
                 if is_secure:
                     writer.write(self.client_hello[:100])
                 self.counts[kind] += 1
-                self.counts[kind + "Ended"] += await self.held(reader)
+                is_ended = await self.held(reader)
+                self.counts[kind + "Ended"] += is_ended
             elif kind == "renegotiated":
                 await self.renegotiate(reader, writer)
             else:

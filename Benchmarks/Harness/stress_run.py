@@ -23,6 +23,7 @@ import threading
 import time
 
 from servers import Unavailable, certificate, free_port, scratch
+from xmpp_strangers import ENDED
 
 MEBIBYTE = 1 << 20
 # How much slower the others may become (their p99), and below what that is not looked at: on two
@@ -37,6 +38,8 @@ SETTLE_SECONDS = 60
 # Peers without a credential that come in a second at least: half of the 2000 at a time keep their connection for three
 # seconds, and the machine may be busy with others.
 STRANGERS_PER_SECOND_MIN = 200
+# With handshakes, which cost both sides a core's milliseconds.
+XMPP_STRANGERS_PER_SECOND_MIN = 30
 
 
 @dataclasses.dataclass
@@ -92,6 +95,7 @@ class Plan:
     attempts: int
     # Peers without a credential that come to do harm.
     strangers: int = 20_000
+    xmpp_strangers: int = 10_000
     payload: int = 512
 
     @staticmethod
@@ -104,7 +108,7 @@ class Plan:
     @staticmethod
     def quick():
         return Plan(projects=20, devices_each=100, fanouts=10, window=2, rate=5, waiting=1000,
-            missed=0.5, attempts=3, strangers=4000)
+            missed=0.5, attempts=3, strangers=4000, xmpp_strangers=2400)
 
 
 class Generator:
@@ -156,12 +160,14 @@ class Broker:
         none = ["stored-per-instance-max", "collapse-keys-per-instance-max", "collapsible-burst",
                 "device-messages-per-minute", "device-messages-per-hour"]
         ports = ["--listen", f"127.0.0.1:{self.port},plain"]
-        self.secure_port = 0
+        self.path, self.secure_port, self.xmpp_port = path, 0, 0
         try:
             chain, key = certificate(self.folder)
             self.secure_port = free_port(self.port + 1)
+            self.xmpp_port = free_port(self.secure_port + 1)
             ports += ["--listen", f"127.0.0.1:{self.secure_port},tls", "--tls-certificate",
-                      str(chain), "--tls-key", str(key)]
+                      str(chain), "--tls-key", str(key), "--xmpp", f"127.0.0.1:{self.xmpp_port}",
+                      "--xmpp-certificate", str(chain), "--xmpp-key", str(key)]
         except Unavailable as error:
             print(f"without TLS: {error}")
         self.process = subprocess.Popen(
@@ -180,6 +186,18 @@ class Broker:
 
     def text(self):
         return (self.folder / "log").read_text(errors="replace")[-2000:]
+
+    def app_server(self, project):
+        """Sender ID and server key of a new app server."""
+        def told(*words):
+            done = subprocess.run(
+                [str(self.path), *words, "--data", str(self.folder / "data"), "--json"],
+                capture_output=True, text=True, check=True)
+            return json.loads(done.stdout)
+
+        projects = told("project", "list")
+        number = next(one["senderID"] for one in projects if one["project"] == project)
+        return str(number), told("key", "create", "--project", project)["key"]
 
     def anonymous(self):
         """Memory of its own; the store's pages are the system's cache."""
@@ -351,6 +369,7 @@ class Run:
             "who missed a flood reads it", read_again, catch_up, before=away_in_a_flood)
         self.beside("one project's devices come back", come_back, catch_up)
         self.strangers()
+        self.xmpp_strangers()
         self.both("read")
         for generator in (self.others, self.flooding):
             self.settled("who had stopped reads again", generator, "settle 60")
@@ -407,6 +426,44 @@ class Run:
         self.expect(
             sums["renegotiatedEnded"] == sums["renegotiated"],
             "strangers: a second handshake did not end the connection")
+
+    def xmpp_strangers(self):
+        """The others' p99 beside peers of the XMPP port without a credential, and an app server that signs in beside
+        them."""
+        if not self.broker.xmpp_port:
+            return
+        told, processes = [], []
+        each = self.plan.xmpp_strangers // self.plan.attempts
+        sender, key = self.broker.app_server("flood-0")
+
+        def come():
+            self.flooding.begin("settle 1")
+            processes.append(subprocess.Popen(
+                [sys.executable, str(pathlib.Path(__file__).parent / "xmpp_strangers.py"),
+                 str(self.broker.xmpp_port), sender, key, str(each),
+                 str(max(300, each // XMPP_STRANGERS_PER_SECOND_MIN))],
+                stdout=subprocess.PIPE, text=True))
+
+        def leave():
+            told.append(json.loads(processes.pop().communicate()[0]))
+
+        before, self.broker.highest = self.broker.highest, 0
+        self.beside("strangers over XMPP", come, leave)
+        self.told("memory at worst", f"{self.broker.highest / MEBIBYTE:.0f} MiB")
+        self.broker.highest = max(before, self.broker.highest)
+        slowest = max(one.pop("slowestSignIn") for one in told)
+        sums = {name: sum(one[name] for one in told) for name in told[0]}
+        self.told("strangers", ", ".join(f"{name} {count}" for name, count in sums.items()))
+        self.told("an app server signs in", f"in {slowest:.2f} s at worst")
+        self.expect(
+            sums["came"] == each * self.plan.attempts,
+            f"strangers over XMPP: {sums['came']} of {each * self.plan.attempts} came in the time")
+        self.expect(
+            sums["signedIn"] > 0 and sums["notSignedIn"] == 0,
+            f"strangers over XMPP: the app server did not get in {sums['notSignedIn']} times")
+        for kind in ENDED:
+            self.expect(
+                sums[kind + "Ended"] == sums[kind], f"strangers over XMPP: {kind} did not end the connection")
 
     def strangers_elsewhere(self, count):
         """The others' p99 while the same strangers are another broker's: what the machine has to do with it."""
