@@ -28,7 +28,9 @@ from packages import BACKPORTS, BOOKWORM, Kernel, Packages, Unavailable, files_o
 HERE = pathlib.Path(__file__).parent
 DENY = HERE.parent / "Python" / "deny_calls.py"
 SUITES = {"bookworm": BOOKWORM, "backports": BACKPORTS}
-TESTS = ["martlet-tests", "--testing-library", "swift-testing"]
+# Two at a time: beside all others a test without acceleration would not end in its time limit.
+TESTS = ["martlet-tests", "--testing-library", "swift-testing",
+         "--experimental-maximum-parallelization-width", "2"]
 # Over sockets; the tests of the module MartletDelivery need no kernel's help, but its clock and memory.
 OVER_SOCKETS = r"^MartletTests\.(DeliveryTests|MailboxTests|FanoutTests|SharedConnectionTests)/"
 DISK_BYTES = 4 << 30
