@@ -71,3 +71,19 @@ package struct TicketKeyAnswer: Encodable, Sendable {
         revoked = key.isRevoked
     }
 }
+
+package struct BridgeKeyAnswer: Encodable, Sendable {
+    /// `apns` or `webpush`.
+    package var service: String
+    package var keyID: String
+    /// Apple's team ID, or the contact of a pair for Web Push.
+    package var owner: String
+    package var created: String
+
+    package init(_ key: BridgeKeySummary) {
+        service = key.kind.name
+        keyID = key.id
+        owner = key.owner
+        created = key.created.iso8601
+    }
+}

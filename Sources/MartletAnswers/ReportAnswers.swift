@@ -21,7 +21,9 @@ package struct CountsAnswer: Encodable, Sendable {
     package var unregistered: UInt64
     package var cancelled: UInt64
     package var nowOrNever: UInt64
-    /// Targeted instances without any of the nine outcomes.
+    package var handedOver: UInt64
+    package var refused: UInt64
+    /// Targeted instances without any of the eleven outcomes.
     package var pending: UInt64
 
     package init(_ counts: DeliveryCounts) {
@@ -39,6 +41,8 @@ package struct CountsAnswer: Encodable, Sendable {
         unregistered = counts.unregistered
         cancelled = counts.cancelled
         nowOrNever = counts.nowOrNever
+        handedOver = counts.handedOver
+        refused = counts.refused
         pending = counts.pending
     }
 }
@@ -50,13 +54,28 @@ package struct MessageReportAnswer: Encodable, Sendable {
     /// Pending instances whose mailboxes were not looked into.
     package var unsettled: UInt64
     package var counts: CountsAnswer
+    /// GW-11: why push services of others refused the message; absent without a refusal.
+    package var refusals: [RefusalAnswer]?
 
     package init(_ report: DeliveryReport) {
         messageID = report.messageID
         accepted = report.accepted.millisecondsSince1970
         unsettled = report.unsettledCount
         counts = CountsAnswer(report.counts)
+        guard !report.refusals.isEmpty else { return }
+        refusals = report.refusals.map {
+            RefusalAnswer(service: $0.kind.name, reason: $0.reason, count: $0.count)
+        }
     }
+}
+
+/// GW-11: how often a push service refused a message for a reason.
+package struct RefusalAnswer: Encodable, Sendable {
+    /// `apns` or `webpush`.
+    package var service: String
+    /// The service's own word.
+    package var reason: String
+    package var count: UInt64
 }
 
 package struct ProjectReportAnswer: Encodable, Sendable {

@@ -33,6 +33,10 @@ public struct DeliveryCounts: Sendable, Hashable {
     /// Outcome: the message was now or never (TTL-2). Devices do not acknowledge messages of this kind; `sent`
     /// counts the writes to connections.
     public var nowOrNever: UInt64 = 0
+    /// Outcome: a push service of others, such as Apple's, took the message for the instance (GW-11).
+    public var handedOver: UInt64 = 0
+    /// Outcome: a push service of others refused the message for good (GW-11).
+    public var refused: UInt64 = 0
 
     /// Counts that are all 0.
     public init() {}
@@ -47,13 +51,14 @@ public struct DeliveryCounts: Sendable, Hashable {
 
     private static let outcomeFields: [Field] = [
         \.acknowledged, \.collapsed, \.expired, \.rateLimited, \.discardedTooMany,
-        \.discardedInactive, \.unregistered, \.cancelled, \.nowOrNever,
+        \.discardedInactive, \.unregistered, \.cancelled, \.nowOrNever, \.handedOver,
+        \.refused,
     ]
 
     /// Instances with either of the two discarded outcomes.
     public var discarded: UInt64 { discardedTooMany &+ discardedInactive }
 
-    /// Instances with any of the nine outcomes.
+    /// Instances with any of the eleven outcomes.
     public var outcomes: UInt64 {
         Self.outcomeFields.reduce(0) { $0 &+ self[keyPath: $1] }
     }
@@ -78,14 +83,18 @@ public struct DeliveryReport: Sendable, Hashable {
     /// Pending instances whose mailboxes the broker did not look into, because there were too many. Some of them
     /// may no longer wait for the message. Mostly 0.
     public var unsettledCount: UInt64
+    /// GW-11: why push services of others refused the message.
+    public var refusals: [RefusalCount]
 
     public init(
-        messageID: String, accepted: Instant, counts: DeliveryCounts, unsettledCount: UInt64
+        messageID: String, accepted: Instant, counts: DeliveryCounts, unsettledCount: UInt64,
+        refusals: [RefusalCount] = []
     ) {
         self.messageID = messageID
         self.accepted = accepted
         self.counts = counts
         self.unsettledCount = unsettledCount
+        self.refusals = refusals
     }
 }
 

@@ -21,6 +21,21 @@ public enum Limits {
     public static let payloadBytesMax = 4000
     /// GW-13: channels of a Web Push user agent. Distributors of UnifiedPush have one for each app, some a thousand.
     public static let agentChannelsMax = 4096
+    /// GW-11: bytes of a device token of Apple's push service. Today's tokens have 32 bytes, and Apple reserves longer
+    /// ones: "APNs device tokens are of variable length. Do not hard-code their size."
+    public static let apnsTokenBytesMax = 128
+    /// GW-11: bytes of the URL of a Web Push subscription.
+    public static let webPushEndpointBytesMax = 2048
+    /// GW-11: bytes of a user agent's public key: an uncompressed point of P-256 (RFC 8291).
+    public static let webPushPublicKeyBytes = 65
+    /// GW-11: bytes of a user agent's authentication secret (RFC 8291).
+    public static let webPushSecretBytes = 16
+    /// GW-11: keys of a project for one push service. Old keys stay only until the service takes the new ones.
+    public static let bridgeKeysPerServiceMax = 8
+    /// GW-11: reasons of refusals that the report of a message tells apart. Apple documents some thirty.
+    public static let refusalReasonsMax = 32
+    /// GW-11: bytes of a reason of a refusal.
+    public static let refusalReasonBytesMax = 64
     /// MSG-11: bytes of an opaque message. Source: RFC 8030, section 7.2: a push service takes 4096 bytes at least.
     public static let opaqueBytesMax = 4096
     /// TTL-1: longest and default time to live of a stored message (28 days).

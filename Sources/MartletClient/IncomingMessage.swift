@@ -64,33 +64,7 @@ public struct IncomingMessage: Sendable, Hashable {
     /// data and the sender's custom keys. A custom value that is not JSON is left out; the broker accepts only JSON
     /// there.
     public var apns: JSONValue {
-        var aps: [String: JSONValue] = [:]
-        var alert: [String: JSONValue] = [:]
-        alert["title"] = notification?.title.map { .string($0) }
-        alert["subtitle"] = applePayload.subtitle.map { .string($0) }
-        alert["body"] = notification?.body.map { .string($0) }
-        if !alert.isEmpty { aps["alert"] = .object(alert) }
-        aps["badge"] = applePayload.badge.map { .integer(Int64($0)) }
-        aps["sound"] = applePayload.sound.map { .string($0) }
-        aps["category"] = applePayload.category.map { .string($0) }
-        aps["thread-id"] = applePayload.threadID.map { .string($0) }
-        if applePayload.contentAvailable { aps["content-available"] = .integer(1) }
-        if applePayload.mutableContent { aps["mutable-content"] = .integer(1) }
-        for entry in applePayload.aps {
-            guard let value = try? JSONValue(parsing: entry.value) else { continue }
-            if entry.key == "alert", case .object(let members) = value {
-                aps["alert"] = .object(alert.merging(members) { text, _ in text })
-            } else {
-                aps[entry.key] = value
-            }
-        }
-        var dictionary: [String: JSONValue] = [:]
-        for entry in data { dictionary[entry.key] = .string(entry.value) }
-        for entry in applePayload.custom {
-            if let value = try? JSONValue(parsing: entry.value) { dictionary[entry.key] = value }
-        }
-        dictionary["aps"] = .object(aps)
-        return .object(dictionary)
+        Message.appleDictionary(notification, data, applePayload)
     }
 }
 

@@ -110,10 +110,12 @@ extension Delivery {
         of index: UInt32, single: [UInt64] = [], departure: Acknowledgement.Departure? = nil
     ) -> Acknowledgement {
         let device = devices + Int(index)
-        return Acknowledgement(
+        var acknowledgement = Acknowledgement(
             project: sessions[Int(index)].project, ordinal: sessions[Int(index)].ordinal,
             holder: device.pointee.holder, through: device.pointee.acknowledged, single: single,
             departure: departure, skipped: skipped.isEmpty ? nil : skipped[index])
+        acknowledgement.isHandedOver = device.pointee.isBridge
+        return acknowledgement
     }
 
     /// Notes the end of a connection. The marks of a session without open messages move up to the last finished

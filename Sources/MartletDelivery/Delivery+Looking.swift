@@ -32,7 +32,7 @@ package struct SessionLook: Sendable, Hashable {
 }
 
 extension Delivery {
-    /// The members of a set that are connected to the loop.
+    /// The members of a set that are connected to the loop. The sessions of the door to push services do not count.
     package func connected(
         among recipients: RecipientSet, of number: ProjectNumber
     ) -> RecipientSet {
@@ -45,10 +45,15 @@ extension Delivery {
         for index in 0..<view.blockCount {
             let block = view.block(at: index)
             let here = project.pointee.connected.view(ofBlock: block.block)
-            let count = here.intersectionCount(with: block.view)
+            var count = here.intersectionCount(with: block.view)
             guard count > 0 else { continue }
             both.assign(block.view)
             both.formIntersection(here)
+            if !project.pointee.bridged.isEmpty {
+                both.subtract(project.pointee.bridged.view(ofBlock: block.block))
+                count = both.count
+            }
+            guard count > 0 else { continue }
             builder.append(block: block.block, view: both.view, count: count)
         }
         return builder.finish()

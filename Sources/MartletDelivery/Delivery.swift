@@ -161,7 +161,11 @@ package struct Delivery: ~Copyable {
         invariant(owner.ordinal.isUsable, "The last 128 ordinals of a block are never issued.")
         let replaced = projects[owner.project].pointee.connected.insert(
             owner.ordinal, handle: index)
-        projects[owner.project].pointee.connectedTotal += 1
+        if attachment.isBridge {
+            _ = projects[owner.project].pointee.bridged.insert(owner.ordinal, handle: index)
+        } else {
+            projects[owner.project].pointee.connectedTotal += 1
+        }
         var state = attachment.mailbox
         // Fanouts from before the connection skip the session: the messages are in the mailbox, or not for the
         // session.
@@ -192,6 +196,7 @@ package struct Delivery: ~Copyable {
                 connectionNumber: attachment.connectionNumber, state,
                 position: attachment.position))
         setThrottle(index, state.throttleFull, now)
+        devices[Int(index)].isBridge = attachment.isBridge
         devices[Int(index)].isDozing = attachment.state == .doze
         devices[Int(index)].dozingFrom = attachment.position.rawValue
         devices[Int(index)].hasLostConnection = state.hasLostConnection
@@ -307,6 +312,11 @@ package struct Delivery: ~Copyable {
         let connected = projects[session.pointee.project]
         if connected.pointee.connected.handle(of: session.pointee.ordinal) == index {
             _ = connected.pointee.connected.remove(session.pointee.ordinal)
+        }
+        if devices[Int(index)].isBridge,
+            connected.pointee.bridged.handle(of: session.pointee.ordinal) == index
+        {
+            _ = connected.pointee.bridged.remove(session.pointee.ordinal)
         }
         keepDeparture(of: index, now)
         waking.remove(index)
@@ -520,12 +530,14 @@ package struct Attachment: Sendable {
     package var taken: [UInt64]
     /// Rises with every connection of the broker.
     package var connectionNumber: UInt64
+    /// GW-11: the session belongs to the door to push services, and is no connection of the device.
+    package var isBridge: Bool
 
     /// Makes the beginning of a connection. By default, the device is active and has taken no messages.
     package init(
         owner: MailboxOwner, app: AppNumber = AppNumber(0), holder: Holder,
         mailbox: MailboxState, position: MessageSequence, state: DeviceState = .active,
-        taken: [UInt64] = [], connectionNumber: UInt64
+        taken: [UInt64] = [], connectionNumber: UInt64, isBridge: Bool = false
     ) {
         self.owner = owner
         self.app = app
@@ -535,6 +547,7 @@ package struct Attachment: Sendable {
         self.state = state
         self.taken = taken
         self.connectionNumber = connectionNumber
+        self.isBridge = isBridge
     }
 }
 

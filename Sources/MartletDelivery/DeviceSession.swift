@@ -32,7 +32,7 @@ struct DeviceSession {
     }
 
     private struct Flags: OptionSet {
-        let rawValue: UInt8
+        let rawValue: UInt16
         static let dozing = Flags(rawValue: 1)
         static let throttled = Flags(rawValue: 2)
         static let stored = Flags(rawValue: 4)
@@ -41,6 +41,7 @@ struct DeviceSession {
         static let unconfirmed = Flags(rawValue: 32)
         static let lost = Flags(rawValue: 64)
         static let overfull = Flags(rawValue: 128)
+        static let bridge = Flags(rawValue: 256)
     }
 
     let holder: Holder
@@ -240,6 +241,12 @@ struct DeviceSession {
     var isUnconfirmed: Bool {
         get { flags.contains(.unconfirmed) }
         set { set(.unconfirmed, newValue) }
+    }
+
+    /// GW-11: the session belongs to the door to push services.
+    var isBridge: Bool {
+        get { flags.contains(.bridge) }
+        set { set(.bridge, newValue) }
     }
 
     private mutating func set(_ flag: Flags, _ isSet: Bool) {

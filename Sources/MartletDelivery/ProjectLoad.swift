@@ -37,7 +37,8 @@ extension Delivery {
         var loads: [ProjectLoad] = []
         projects.forEach { project in
             var load = ProjectLoad(project.pointee.number)
-            load.connectionCount = project.pointee.connected.count
+            load.connectionCount =
+                project.pointee.connected.count - project.pointee.bridged.count
             load.connectedTotal = project.pointee.connectedTotal
             load.deliveredCount = project.pointee.delivered
             load.frameBytes = project.pointee.frameBytes

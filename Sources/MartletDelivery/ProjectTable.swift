@@ -13,6 +13,8 @@ import MartletRows
 struct ProjectDelivery: ~Copyable {
     let number: ProjectNumber
     var connected = ConnectedSet()
+    /// GW-11: the connected instances whose session belongs to the door to push services.
+    var bridged = ConnectedSet()
     /// Connections of instances since the loop began.
     var connectedTotal: UInt64 = 0
     /// The last stored message that this loop has heard of.

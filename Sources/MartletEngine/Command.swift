@@ -27,6 +27,8 @@ package indirect enum Command: Sendable {
     /// REG-7, REG-8: changes a project's policies, keys or apps.
     case changeRegistry(project: String, RegistryChange)
     case register(NewInstance)
+    /// GW-11: changes where a push service reaches an instance, or a project's keys for push services.
+    case changeBridge(BridgeChange)
     /// Unregisters an instance. With a holder, the command applies only while the ordinal belongs to the holder.
     case unregister(project: ProjectNumber, ordinal: Ordinal, holder: Holder? = nil)
     /// REG-3: a sender unregisters the instance that has the token.
@@ -91,6 +93,7 @@ extension Command {
         case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,
             .revokeServiceAccount, .changeRegistry, .acknowledge, .connected, .touch, .count:
             .broker
+        case .changeBridge(let change): change.project.map { .project($0) } ?? .broker
         case .register(let instance): .registrations(instance.project)
         case .send(let project, _), .changeTopic(let project, _, _, _, _),
             .changeTopics(let project, _, _, _, _), .unregister(let project, _, _),
@@ -122,8 +125,9 @@ extension Command {
         case .createGroup(_, _, _, let tokens), .changeGroup(_, _, _, _, let tokens):
             Self.commonWeight + tokens.count
         case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,
-            .revokeServiceAccount, .changeRegistry, .register, .unregister, .unregisterToken,
-            .acknowledge, .connected, .rotate, .cancel, .receipt, .takeReceipts, .upstream,
+            .revokeServiceAccount, .changeRegistry, .changeBridge, .register, .unregister,
+            .unregisterToken, .acknowledge, .connected, .rotate, .cancel, .receipt, .takeReceipts,
+            .upstream,
             .takeUpstream, .touch, .count:
             Self.commonWeight
         }
@@ -133,6 +137,7 @@ extension Command {
     package var asksWhoHas: Bool {
         switch self {
         case .cancel, .unregister, .unregisterToken: true
+        case .changeBridge(let change): change.asksWhoHas
         case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,
             .revokeServiceAccount, .changeRegistry, .register, .changeTopics, .changeTopic,
             .createGroup, .changeGroup, .send, .acknowledge, .connected, .rotate, .receipt,

@@ -125,6 +125,7 @@ package struct Engine: ~Copyable {
             try changeRegistry(change, projectID: project, now: now, in: storage)
         case .register(let instance):
             try register(instance, now: now, in: storage)
+        case .changeBridge(let change): try changeBridge(change, now: now, storage)
         case .unregister(let project, let ordinal, let holder):
             try unregister(ordinal, of: holder, in: project, now: now, storage)
         case .unregisterToken(let project, let token):
@@ -193,6 +194,7 @@ package struct Engine: ~Copyable {
             .takeUpstream, .createGroup, .changeGroup, .createServiceAccount,
             .revokeServiceAccount, .changeRegistry:
             break
+        case .changeBridge(let change): if change.asksWhoHas { audiences.forget() }
         case .acknowledge(let acknowledgements, _):
             for one in acknowledgements where one.departure != nil {
                 audiences.lastTopic?.forgetInactive(one.ordinal, in: one.project)
@@ -251,6 +253,7 @@ extension Command {
             .createGroup, .rotate, .receipt, .upstream, .touch:
             true
         case .changeRegistry(_, let change): change.takesRoom
+        case .changeBridge(let change): change.takesRoom
         case .send(_, let message): !message.validateOnly
         case .changeTopics(_, _, let change, _, _): change == .subscribe
         case .changeTopic(_, _, let change, _, _): change == .subscribe

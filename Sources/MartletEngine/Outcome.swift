@@ -13,6 +13,8 @@ package enum Outcome: Sendable {
     case done
     indirect case registered(Instance, Project)
     case unregistered(project: ProjectNumber, ordinal: Ordinal, holder: Holder)
+    /// GW-11: the bridge of an instance or the keys of a project changed.
+    case bridgeChanged(BridgeNews)
     case topicsChanged(TopicChangeResult)
     /// GRP-1, GRP-2: the group after the change. A group without members is deleted.
     case group(GroupMembers)

@@ -19,6 +19,7 @@ public enum ClientFrame: Sendable, Hashable {
     case deviceState(DeviceStateReport)
     case receipt(ReceiptRequest)
     case rotate(RotateRequest)
+    case apnsToken(APNsTokenRequest)
     case listenReceipts(ListenReceiptsRequest)
     case receiptAcknowledge(ReceiptAcknowledge)
     case upstream(UpstreamRequest)
@@ -40,6 +41,7 @@ public enum ClientFrame: Sendable, Hashable {
         case .deviceState(let frame): frame.type
         case .receipt(let frame): frame.type
         case .rotate(let frame): frame.type
+        case .apnsToken(let frame): frame.type
         case .listenReceipts(let frame): frame.type
         case .receiptAcknowledge(let frame): frame.type
         case .upstream(let frame): frame.type
@@ -62,6 +64,7 @@ public enum ClientFrame: Sendable, Hashable {
         case .send(let frame): frame.correlation
         case .receipt(let frame): frame.correlation
         case .rotate(let frame): frame.correlation
+        case .apnsToken(let frame): frame.correlation
         case .listenReceipts(let frame): frame.correlation
         case .upstream(let frame): frame.correlation
         case .listenUpstream(let frame): frame.correlation
@@ -82,6 +85,7 @@ public enum ClientFrame: Sendable, Hashable {
         case .deviceState(let frame): frame.encode(into: &writer)
         case .receipt(let frame): frame.encode(into: &writer)
         case .rotate(let frame): frame.encode(into: &writer)
+        case .apnsToken(let frame): frame.encode(into: &writer)
         case .listenReceipts(let frame): frame.encode(into: &writer)
         case .receiptAcknowledge(let frame): frame.encode(into: &writer)
         case .upstream(let frame): frame.encode(into: &writer)
@@ -130,6 +134,7 @@ public enum ClientFrame: Sendable, Hashable {
         case .deviceState: .deviceState(try DeviceStateReport(from: &reader))
         case .receipt: .receipt(try ReceiptRequest(from: &reader))
         case .rotate: .rotate(try RotateRequest(from: &reader))
+        case .apnsToken: .apnsToken(try APNsTokenRequest(from: &reader))
         case .listenReceipts: .listenReceipts(try ListenReceiptsRequest(from: &reader))
         case .receiptAcknowledge: .receiptAcknowledge(try ReceiptAcknowledge(from: &reader))
         case .upstream: .upstream(try UpstreamRequest(from: &reader))

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The counts of reports on the wire: 13 numbers of 8 bytes, the outcomes last. Rests on `WireReader` and `WireWriter`.
+// The counts of reports on the wire: 15 numbers of 8 bytes, the outcomes last. Rests on `WireReader` and `WireWriter`.
 
 import MartletBase
 
 extension DeliveryCounts {
-    static let byteCount = 13 * 8
+    static let byteCount = 15 * 8
 
     init(from reader: inout WireReader) throws(WireError) {
         self.init()

@@ -27,6 +27,7 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case receipt = 0x18
     case rotate = 0x19
     case rotated = 0x1A
+    case apnsToken = 0x1B
 
     case send = 0x20
     case accepted = 0x21
@@ -118,12 +119,17 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case findLimits = 0xB0
     case limits = 0xB1
     case changeLimits = 0xB2
+    case addBridgeKey = 0xB3
+    case removeBridgeKey = 0xB4
+    case listBridgeKeys = 0xB5
+    case bridgeKeyPage = 0xB6
 }
 
 extension FrameType {
     /// All requests of senders and administrators that have one answer, of one type.
     package static let requests: [any WireRequest.Type] = [
-        AddTicketKeyRequest.self, AudienceRequest.self, CancelRequest.self, ChangeGroupRequest.self,
+        AddBridgeKeyRequest.self, AddTicketKeyRequest.self, AudienceRequest.self,
+        CancelRequest.self, ChangeGroupRequest.self,
         ChangeLimitsRequest.self, ChangePoliciesRequest.self, ChangeProjectRequest.self,
         ChangeTopicRequest.self,
         CreateAppRequest.self, CreateGroupRequest.self, CreateKeyRequest.self,
@@ -131,12 +137,13 @@ extension FrameType {
         CreateServiceAccountRequest.self, DeleteAppRequest.self, ExplainRequest.self,
         FindGroupRequest.self, FindLimitsRequest.self, FindPoliciesRequest.self,
         ListAppsRequest.self,
-        ListAudienceRequest.self, ListDaysRequest.self, ListFanoutsRequest.self,
+        ListAudienceRequest.self, ListBridgeKeysRequest.self, ListDaysRequest.self,
+        ListFanoutsRequest.self,
         ListGroupsRequest.self, ListInstanceTopicsRequest.self, ListKeysRequest.self,
         ListNotReceivedRequest.self, ListProjectsRequest.self, ListRegistrationKeysRequest.self,
         ListServiceAccountsRequest.self, ListSubscribersRequest.self, ListTicketKeysRequest.self,
         ListTopicsRequest.self, MetricsRequest.self, QuotasRequest.self, ReportRequest.self,
-        RevokeKeyRequest.self,
+        RemoveBridgeKeyRequest.self, RevokeKeyRequest.self,
         RevokeRegistrationKeyRequest.self, RevokeServiceAccountRequest.self,
         RevokeTicketKeyRequest.self, StatusRequest.self, UnregisterTokenRequest.self,
     ]

@@ -85,7 +85,8 @@ extension Message {
             let place = Place.block(block.platform)
             var traits = common
             let ownData = try checkBlock(block.content, block.platform, &traits)
-            let body = merge(plain, block.content, ownData)
+            let body = merge(
+                plain, block.content, ownData, keepsCollapseKey: block.platform != .android)
             let summary = count(body)
             guard summary.dataEntries <= Limits.dataEntriesMax else {
                 throw tooManyEntries(place.path)
@@ -124,10 +125,10 @@ extension Message {
     }
 
     /// Merges the common fields with a block: a field of the block replaces the common field, and fields that only
-    /// the block has follow. Both inputs are in the order of the tags, and so is the result.
+    /// the block has follow. A push service that collapses by itself needs the collapse key (GW-11). Both inputs are in the order of the tags, and so is the result.
     private static func merge(
         _ plain: UnsafeRawBufferPointer, _ block: UnsafeRawBufferPointer,
-        _ ownData: [UnsafeRawBufferPointer]
+        _ ownData: [UnsafeRawBufferPointer], keepsCollapseKey: Bool
     ) -> [UInt8] {
         var writer = WireWriter(reservingBytes: plain.count + block.count)
         var pending = Cursor(plain)
@@ -147,7 +148,10 @@ extension Message {
             pending.advance()
         }
         while let field = own.field {
-            if field.tag == Tag.data || field.tag >= Tag.option { writer.field(field) }
+            let isKept =
+                field.tag == Tag.data || field.tag >= Tag.option
+                || field.tag == Tag.collapseKey && keepsCollapseKey
+            if isKept { writer.field(field) }
             own.advance()
         }
         return writer.bytes

@@ -31,7 +31,7 @@ extension Message {
         public static let expiration: UInt8 = 17
         /// PRI-1: priority, one byte. Only in a block.
         public static let priority: UInt8 = 18
-        /// COL-1: collapse key, UTF-8. Only in a block.
+        /// COL-1: collapse key, UTF-8. Only in a block, and in the message that an instance of Apple or the web gets.
         public static let collapseKey: UInt8 = 19
         /// MSG-8: package name, UTF-8. Only in a block for Android.
         public static let restrictedPackageName: UInt8 = 20

@@ -39,16 +39,19 @@ public struct ReportResult: WireAnswer {
     /// Pending instances whose mailboxes the broker did not look into.
     public var unsettledCount: UInt64
     public var counts: DeliveryCounts
+    /// GW-11: why push services refused the message.
+    public var refusals: [RefusalCount]
 
     public init(
         correlation: UInt32 = 0, messageNumber: UInt64, accepted: Instant, unsettledCount: UInt64,
-        counts: DeliveryCounts
+        counts: DeliveryCounts, refusals: [RefusalCount] = []
     ) {
         self.correlation = correlation
         self.messageNumber = messageNumber
         self.accepted = accepted
         self.unsettledCount = unsettledCount
         self.counts = counts
+        self.refusals = refusals
     }
 
     package static var type: FrameType { .reportResult }
@@ -59,6 +62,11 @@ public struct ReportResult: WireAnswer {
         accepted = Instant(millisecondsSince1970: try reader.i64())
         unsettledCount = try reader.u64()
         counts = try DeliveryCounts(from: &reader)
+        refusals = try reader.list(entryBytesMin: 11) { (reader) throws(WireError) in
+            RefusalCount(
+                kind: try reader.choice("push service"), reason: try reader.string(),
+                count: try reader.u64())
+        }
     }
 
     package func encodeBody(into writer: inout WireWriter) {
@@ -67,6 +75,11 @@ public struct ReportResult: WireAnswer {
         writer.i64(accepted.millisecondsSince1970)
         writer.u64(unsettledCount)
         counts.encode(into: &writer)
+        writer.list(refusals) { (writer, refusal) in
+            writer.u8(refusal.kind.rawValue)
+            writer.string(refusal.reason)
+            writer.u64(refusal.count)
+        }
     }
 }
 
@@ -238,6 +251,6 @@ extension DeliveryReport {
         self.init(
             messageID: MessageID.text(result.messageNumber, projectID: projectID),
             accepted: result.accepted, counts: result.counts,
-            unsettledCount: result.unsettledCount)
+            unsettledCount: result.unsettledCount, refusals: result.refusals)
     }
 }

@@ -22,12 +22,14 @@ private struct Counts: Decodable {
     var unregistered: Int
     var cancelled: Int
     var nowOrNever: Int
+    var handedOver: Int
+    var refused: Int
     var pending: Int
 
     var addsUp: Bool {
         discarded == discardedTooMany + discardedInactive
             && targeted == acknowledged + collapsed + expired + rateLimited + discarded
-                + unregistered + cancelled + nowOrNever + pending
+                + unregistered + cancelled + nowOrNever + handedOver + refused + pending
     }
 }
 

@@ -4,7 +4,7 @@
 // each instance, the reports, and the counts of days. The last programs of the formats 6, 8 and 10 wrote these stores and
 // answers. The stores of the formats 7 and 9 are made of their neighbours' rows, because all programs were given the same
 // commands: format 7 has the rows of format 6 with counts in other places, and format 9 has the rows of format 10 with
-// the recipients of format 8. Rests on CLMDB and MartletStore.
+// the recipients of format 8. Format 12 has the rows of format 11 with the limits of projects in other places. Rests on CLMDB and MartletStore.
 //
 //   now MILLISECONDS                                the clock of the answers
 //   mailbox PROJECT ORDINAL DISCARDED S:BODY,…      stored messages of an instance
@@ -145,7 +145,9 @@ package struct FormerStore: Sendable {
     }
 
     private static func text(_ counts: ReportCounts) -> String {
-        ReportEvent.allCases.map { String(counts[$0]) }.joined(separator: ",")
+        // Programs up to format 12 knew the events up to `nowOrNever`.
+        ReportEvent.allCases.filter { $0.rawValue <= ReportEvent.nowOrNever.rawValue }
+            .map { String(counts[$0]) }.joined(separator: ",")
     }
 
     private func mailbox(

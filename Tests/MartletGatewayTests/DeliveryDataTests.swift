@@ -95,7 +95,7 @@ struct DeliveryDataTests {
                 "martletCounts":{"targeted":"9","pending":"1","sent":"4","displayed":"0",
                 "opened":"0","acknowledged":"4","collapsed":"0","expired":"0","rateLimited":"1",
                 "discardedTooMany":"0","discardedInactive":"0","unregistered":"1",
-                "cancelled":"1","nowOrNever":"1"}}}
+                "cancelled":"1","nowOrNever":"1","handedOver":"0","refused":"0"}}}
                 """)
             var answer = try await get(Self.path, sdk)
             // What connections tell is counted a moment later; the clock of tests stands still.
@@ -133,7 +133,7 @@ struct DeliveryDataTests {
                     "displayed":"1002","opened":"1003","acknowledged":"1","collapsed":"2",
                     "expired":"4","rateLimited":"256","discardedTooMany":"8",
                     "discardedInactive":"16","unregistered":"32","cancelled":"64",
-                    "nowOrNever":"128"}}
+                    "nowOrNever":"128","handedOver":"0","refused":"0"}}
                     """)))
         var skipped = DeliveryCounts()
         (skipped.targeted, skipped.rateLimited) = (3, 3)

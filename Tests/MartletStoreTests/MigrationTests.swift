@@ -14,7 +14,7 @@ import Testing
 
 @Suite("Migration")
 struct MigrationTests {
-    private static let formats: [UInt32] = [6, 7, 8, 9, 10, 11]
+    private static let formats: [UInt32] = [6, 7, 8, 9, 10, 11, 12]
 
     private func exists(_ name: String, in folder: TemporaryFolder) -> Bool {
         access(folder.data + "/" + name, F_OK) == 0

@@ -119,7 +119,7 @@ import Testing
     static let faults: [(UInt8, [UInt8], WireError)] = [
         (0x00, [], .unknownFrameType(0)),
         (0x08, [], .unknownFrameType(8)),
-        (0x1B, [], .unknownFrameType(0x1B)),
+        (0x1C, [], .unknownFrameType(0x1C)),
         (0xFF, [], .unknownFrameType(0xFF)),
         (0x02, [], .unexpectedFrame(.welcome)),
         (0x10, [], .unexpectedFrame(.deliver)),

@@ -129,6 +129,7 @@ struct RandomFrames {
         (counts.expired, counts.rateLimited, counts.discardedTooMany) = (u64(), u64(), u64())
         (counts.discardedInactive, counts.unregistered) = (u64(), u64())
         (counts.cancelled, counts.nowOrNever) = (u64(), u64())
+        (counts.handedOver, counts.refused) = (u64(), u64())
         return counts
     }
 

@@ -55,6 +55,29 @@ let registrationVectors: [String: AnyFrame] = [
                         id: "login-2", name: "", algorithm: .es256, created: later,
                         isRevoked: false),
                 ]))),
+    "apns-token": .client(
+        .apnsToken(
+            APNsTokenRequest(correlation: 6, token: [0xA1, 0xB2, 0xC3, 0xD4], isSandbox: true))),
+    "add-bridge-key": .client(
+        .request(
+            AddBridgeKeyRequest(
+                correlation: 60, projectID: "tides", kind: .apns, keyID: "ABC123DEFG",
+                owner: "DEF123GHIJ", privateKey: "-----BEGIN PRIVATE KEY-----"))),
+    "remove-bridge-key": .client(
+        .request(
+            RemoveBridgeKeyRequest(
+                correlation: 61, projectID: "tides", kind: .apns, keyID: "ABC123DEFG"))),
+    "list-bridge-keys": .client(
+        .request(ListBridgeKeysRequest(correlation: 62, projectID: "tides"))),
+    "bridge-key-page": .broker(
+        .answer(
+            BridgeKeyPage(
+                correlation: 62,
+                entries: [
+                    .init(kind: .apns, id: "ABC123DEFG", owner: "DEF123GHIJ", created: now),
+                    .init(
+                        kind: .webPush, id: "BP4z", owner: "mailto:a@example.com", created: later),
+                ]))),
     "create-app": .client(
         .request(
             CreateAppRequest(
@@ -102,7 +125,21 @@ extension RandomFrames {
     }
 
     mutating func registration() -> ClientFrame {
-        switch Int.random(in: 0..<11, using: &random) {
+        switch Int.random(in: 0..<15, using: &random) {
+        case 11:
+            .apnsToken(
+                APNsTokenRequest(
+                    correlation: correlation(), token: bytes(), isSandbox: flag(), bundle: text()))
+        case 12:
+            .request(
+                AddBridgeKeyRequest(
+                    correlation: correlation(), projectID: text(), kind: one(), keyID: text(),
+                    owner: text(), privateKey: text()))
+        case 13:
+            .request(
+                RemoveBridgeKeyRequest(
+                    correlation: correlation(), projectID: text(), kind: one(), keyID: text()))
+        case 14: .request(ListBridgeKeysRequest(correlation: correlation(), projectID: text()))
         case 0:
             .request(
                 CreateRegistrationKeyRequest(
@@ -142,7 +179,16 @@ extension RandomFrames {
     }
 
     mutating func registrationAnswer() -> BrokerFrame {
-        switch Int.random(in: 0..<5, using: &random) {
+        switch Int.random(in: 0..<6, using: &random) {
+        case 5:
+            .answer(
+                BridgeKeyPage(
+                    correlation: correlation(),
+                    entries: list {
+                        .init(
+                            kind: $0.one(), id: $0.text(), owner: $0.text(),
+                            created: $0.instant())
+                    }))
         case 0:
             .answer(
                 RegistrationKeyResult(

@@ -23,12 +23,14 @@ private func counts(_ values: UInt64...) -> DeliveryCounts {
     counts.unregistered = values[10]
     counts.cancelled = values[11]
     counts.nowOrNever = values[12]
+    counts.handedOver = values[13]
+    counts.refused = values[14]
     return counts
 }
 
 private let millions = counts(
-    10_000_000, 9_500_000, 700_000, 120_000, 9_000_000, 200_000, 100_000, 40_000, 30_000, 20_000,
-    5_000, 4_000, 1_000)
+    10_000_000, 9_500_000, 700_000, 120_000, 8_700_000, 200_000, 100_000, 40_000, 30_000, 20_000,
+    5_000, 4_000, 1_000, 299_999, 1)
 
 /// Vectors of what senders ask about messages that were sent, by file name.
 let reportVectors: [String: AnyFrame] = [
@@ -45,7 +47,8 @@ let reportVectors: [String: AnyFrame] = [
             ReportResult(
                 correlation: 40, messageNumber: 42,
                 accepted: Instant(millisecondsSince1970: 1_760_000_000_000), unsettledCount: 3,
-                counts: millions))),
+                counts: millions,
+                refusals: [RefusalCount(kind: .apns, reason: "PayloadTooLarge", count: 1)]))),
     "list-days": .client(
         .request(
             ListDaysRequest(
@@ -58,10 +61,10 @@ let reportVectors: [String: AnyFrame] = [
                 entries: [
                     DailyCounts(
                         day: Day(20_370), app: "com.example.tides", platform: .android,
-                        counts: counts(12, 9, 3, 1, 8, 1, 0, 0, 0, 0, 1, 0, 0)),
+                        counts: counts(12, 9, 3, 1, 8, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0)),
                     DailyCounts(
                         day: Day(20_370), app: "com.example.web", platform: .web,
-                        counts: counts(2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2)),
+                        counts: counts(2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0)),
                 ]))),
     "list-not-received": .client(
         .request(
@@ -69,7 +72,7 @@ let reportVectors: [String: AnyFrame] = [
 ]
 
 @Suite struct ReportFrameTests {
-    @Test("REP-1 all nine outcomes and what is pending add up to what was targeted")
+    @Test("REP-1 all eleven outcomes and what is pending add up to what was targeted")
     func sums() {
         #expect(millions.outcomes == 9_400_000 && millions.pending == 600_000)
         #expect(millions.discarded == 50_000)

@@ -36,8 +36,9 @@ private func refusal(_ bytes: [UInt8]) -> MartletError? {
     }
 }
 
+/// Reads a message as a device does: the collapse key is for push services, and devices skip the field.
 private func read(_ variant: OutgoingVariant) throws -> Message {
-    try Message(decoding: variant.body, unknownTags: .refuse)
+    try Message(decoding: variant.body, unknownTags: .skip)
 }
 
 private func field(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
@@ -165,6 +166,9 @@ private let common = Message(
         message.webpush = .init(topic: "chat-2")
         let all = try variants(message, collapseKey: "c")
         #expect(all.map(\.collapse) == [.app, .named("chat-1"), .named("chat-2")])
+        // GW-11: push services of others collapse by the key too.
+        let delivered = all.map { Message.deliveredCollapseKey(in: $0.body) }
+        #expect(delivered == [nil, "chat-1", "chat-2"])
         message.apns = .init(collapseID: "")
         let usual = try variants(message, collapseKey: "c")
         #expect(usual.first { $0.platforms.contains(.init(.apple)) }?.collapse == .app)

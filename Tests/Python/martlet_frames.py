@@ -63,7 +63,8 @@ A_SENDING = [("time to live", "u32"), ("priority", "u8", {0: "", 1: "", 2: ""}),
 COUNTS = [(name, "u64") for name in (
     "targeted", "sent", "displayed", "opened", "acknowledged", "collapsed", "expired",
     "rate-limited", "discarded too many", "discarded inactive", "unregistered", "cancelled",
-    "now or never")]
+    "now or never", "handed over", "refused")]
+PUSH_SERVICES = {1: "apns", 2: "webpush"}
 AN_ACCEPTANCE = [("message number", "u64"), ("recipients", "u64"), ("rate-limited", "u64"),
                  ("inactive", "u64"), ("deferred place", "u64")]
 CREDENTIALS = {1: "key", 2: "ticket"}
@@ -108,6 +109,8 @@ FRAMES = [
     (0x18, "RECEIPT", [C, ("kind", "u8", RECEIPTS), ("stream ID", "u64")]),
     (0x19, "ROTATE", [C]),
     (0x1A, "ROTATED", [C, ("token", "str")]),
+    (0x1B, "APNS_TOKEN", [C, ("token", "bytes"), ("sandbox", "u8", {0: "", 1: ""}),
+                          ("bundle", "str")]),
     (0x20, "SEND", [C, ("flags", "u8", range(8)),
                     ("target kind", "u8", TARGETS), ("target", "str")] + A_SENDING),
     (0x21, "ACCEPTED", [C] + AN_ACCEPTANCE),
@@ -191,7 +194,9 @@ FRAMES = [
     (0x74, "UPSTREAM_ACK", [("numbers", [("number", "u64")])]),
     (0x80, "REPORT", [C, ("message number", "u64")]),
     (0x81, "REPORT_RESULT", [C, ("message number", "u64"), ("accepted", "i64"),
-                             ("unsettled", "u64")] + COUNTS),
+                             ("unsettled", "u64")] + COUNTS
+     + [("refusals", [("push service", "u8", PUSH_SERVICES), ("reason", "str"),
+                      ("count", "u64")])]),
     (0x82, "LIST_DAYS", [C, ("first day", "u32"), ("last day", "u32"), ("cursor", "str"),
                          ("limit", "u16")]),
     (0x83, "DAY_PAGE", [C, ("next cursor", "str"),
@@ -247,6 +252,14 @@ FRAMES = [
                                      ("own", "u8", {0: "", 1: ""})])]),
     (0xB2, "CHANGE_LIMITS", [C, ("project ID", "str"),
                              ("limits", [("limit", "u8", LIMITS), ("value", "u32")])]),
+    (0xB3, "ADD_BRIDGE_KEY", [C, ("project ID", "str"), ("push service", "u8", PUSH_SERVICES),
+                              ("key ID", "str"), ("owner", "str"), ("private key", "str")]),
+    (0xB4, "REMOVE_BRIDGE_KEY", [C, ("project ID", "str"), ("push service", "u8", PUSH_SERVICES),
+                                 ("key ID", "str")]),
+    (0xB5, "LIST_BRIDGE_KEYS", [C, ("project ID", "str")]),
+    (0xB6, "BRIDGE_KEY_PAGE", [C, ("keys", [("push service", "u8", PUSH_SERVICES),
+                                            ("key ID", "str"), ("owner", "str"),
+                                            ("created", "i64")])]),
 ]
 NAMES = {number: name for number, name, _ in FRAMES}
 NUMBERS = {name: number for number, name, _ in FRAMES}

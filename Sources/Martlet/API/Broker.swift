@@ -77,6 +77,8 @@ public final class Broker: Sendable {
     /// The administrator key, which administrators present in HELLO. The file `admin.key` in the data folder
     /// has a copy.
     public let administratorKey: String
+    /// GW-11: stands for the device key of every instance with an address at a push service, for this process alone.
+    package let bridgeCredential = Credentials.deviceKey()
 
     struct RunningLoop: Sendable {
         let handle: LoopHandle
@@ -155,7 +157,7 @@ public final class Broker: Sendable {
         inquiry = Inquiry(
             Answerer(
                 store: store, programs: committer.programs, gauges: gauges,
-                quotas: quotas), peers: peers,
+                quotas: quotas, folder: configuration.folder), peers: peers,
             logger: configuration.logger)
         var started: [RunningLoop] = []
         do {
@@ -168,11 +170,11 @@ public final class Broker: Sendable {
             case .ioUring:
                 ports = try Self.startLoops(
                     on: UringTransport.self, configuration, gauges, inquiry, peers, quotas,
-                    senderCredentials, administratorKey, tls, &started)
+                    senderCredentials, administratorKey, bridgeCredential, tls, &started)
             case .epoll:
                 ports = try Self.startLoops(
                     on: EpollTransport.self, configuration, gauges, inquiry, peers, quotas,
-                    senderCredentials, administratorKey, tls, &started)
+                    senderCredentials, administratorKey, bridgeCredential, tls, &started)
             }
             address = Self.announce(ports, configuration, tls)
         } catch {
@@ -219,7 +221,7 @@ public final class Broker: Sendable {
         on kernel: Kernel.Type, _ configuration: BrokerConfiguration, _ gauges: Gauges,
         _ inquiry: Inquiry,
         _ peers: Peers, _ quotas: ProjectQuotas, _ senderCredentials: SenderCredentials,
-        _ administratorKey: String, _ tls: TLSServer?,
+        _ administratorKey: String, _ bridgeCredential: String, _ tls: TLSServer?,
         _ started: inout [RunningLoop]
     ) throws -> [UInt16] {
         let (store, committer, clock) = (gauges.store, gauges.committer, gauges.clock)
@@ -236,6 +238,7 @@ public final class Broker: Sendable {
             configuration.deliveriesPerSecond > 0
             ? DeliveryCeiling(perSecond: configuration.deliveriesPerSecond) : nil
         let digest = Credentials.digest(administratorKey)
+        let bridgeDigest = Credentials.digest(bridgeCredential)
         for address in addresses {
             try ListeningSocket.requireFree(address: address.host, port: address.port)
         }
@@ -248,7 +251,8 @@ public final class Broker: Sendable {
                 committer: committer,
                 committerAddress: committerAddress, clock: clock,
                 monotonic: { SystemClock.monotonicMilliseconds() }, configuration: configuration,
-                administratorKey: digest, senderCredentials: senderCredentials, tls: tls,
+                administratorKey: digest, bridgeCredential: bridgeDigest,
+                senderCredentials: senderCredentials, tls: tls,
                 connectionNumbers: numbers, ceiling: ceiling,
                 quotas: quotas,
                 requestMemory: gauges.requestMemory, strangers: gauges.strangers,

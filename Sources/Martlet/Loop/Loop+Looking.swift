@@ -23,9 +23,9 @@ extension Loop where Kernel: ~Copyable {
         case .connected(let recipients, let project):
             return .connected(delivery.connected(among: recipients, of: project))
         case .connection(let ordinal, let project):
-            guard let mine = delivery.session(of: ordinal, in: project) else {
-                return .connection(nil)
-            }
+            guard let mine = delivery.session(of: ordinal, in: project),
+                !ConnectionNumbers.isBridge(mine.connectionNumber)
+            else { return .connection(nil) }
             let origin = origins[Int(mine.index)]
             return .connection(
                 LoopConnection(

@@ -28,11 +28,14 @@ extension Loop where Kernel: ~Copyable {
             resumeIfDrained(connection)
             closeIfDone(connection)
         case .connected(let project, let ordinal, let number):
-            guard let mine = delivery.session(of: ordinal, in: project),
-                mine.connectionNumber < number
-            else { return }
-            replace(connections + Int(mine.index))
-            handOverUrgent()
+            guard let mine = delivery.session(of: ordinal, in: project) else { return }
+            if mine.connectionNumber < number {
+                replace(connections + Int(mine.index))
+                handOverUrgent()
+            } else if ConnectionNumbers.isBridge(number) {
+                // GW-11: the loop with the door's session does not know of the device's connection here.
+                tellPeers(.connected(project, ordinal, connectionNumber: mine.connectionNumber))
+            }
         case .disconnect(let project, let ordinal, let holder):
             guard let mine = delivery.session(of: ordinal, in: project) else { return }
             let connection = connections + Int(mine.index)
@@ -124,7 +127,7 @@ extension Loop where Kernel: ~Copyable {
                 to: connection)
         // The peer is answered when the whole command is done.
         case .unfinished: break
-        case .done, .unregistered, .receiptKept, .upstreamTaken:
+        case .done, .unregistered, .receiptKept, .upstreamTaken, .bridgeChanged:
             send(.done(Done(correlation: correlation)), to: connection)
         case .topicsChanged(let result):
             var answer = TopicResult(result)

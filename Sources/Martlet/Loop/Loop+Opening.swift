@@ -44,9 +44,12 @@ extension Loop where Kernel: ~Copyable {
         case .newDevice: try admit(hello, connection)
         case .device(let projectID, let token, let deviceKey, let state, let unconfirmed):
             let digest = Credentials.digest(deviceKey)
+            // GW-11: the door of this process speaks for the instances that a push service reaches.
+            let isBridge = connection.pointee.isApp && digest.matches(context.bridgeCredential)
             let (found, appName) = try context.store.read { (transaction) throws in
                 let found = try Authentication.device(
-                    projectID: projectID, token: token, digest: digest, in: transaction)
+                    projectID: projectID, token: token, digest: isBridge ? nil : digest,
+                    in: transaction)
                 let app = try transaction.projects.app(found.instance.app, in: found.project.number)
                 return (found, app?.name ?? "")
             }
@@ -62,7 +65,7 @@ extension Loop where Kernel: ~Copyable {
             }
             welcomeDevice(
                 connection, project: found.project, instance: found.instance, appName: appName,
-                mailbox: found.state, state: state, taken: unconfirmed,
+                mailbox: found.state, state: state, taken: unconfirmed, isBridge: isBridge,
                 token: found.instance.token.text == token ? "" : found.instance.token.text)
         case .sender(let projectID, let serverKey):
             let (project, credential) = try sender(connection, serverKey, of: projectID)
@@ -146,11 +149,11 @@ extension Loop where Kernel: ~Copyable {
     private mutating func welcomeDevice(
         _ connection: UnsafeMutablePointer<Connection>, project: Project, instance: Instance,
         appName: String, mailbox: MailboxState, state: DeviceState, taken: [UInt64],
-        token: String = "", deviceKey: String = ""
+        isBridge: Bool = false, token: String = "", deviceKey: String = ""
     ) {
         let index = connection.pointee.id.index
         let ordinal = instance.ordinal
-        let number = context.connectionNumbers.next()
+        let number = context.connectionNumbers.next(isBridge: isBridge)
         origins[Int(index)] = DeviceOrigin(
             address: address(of: connection), since: lastTick, state: state)
         connection.pointee.principal = .device(project.number, ordinal, instance.holder)
@@ -165,6 +168,13 @@ extension Loop where Kernel: ~Copyable {
                     senderID: project.senderID,
                     acknowledgedThrough: mailbox.acknowledged.lowest.rawValue,
                     token: token, deviceKey: deviceKey)), to: connection)
+        // GW-11: a connection of the device stays. The door hears as from another loop that the device is here.
+        if let mine = delivery.session(of: ordinal, in: project.number),
+            mine.connectionNumber > number
+        {
+            replace(connection)
+            return
+        }
         let replaced = delivery.attach(
             index,
             Attachment(
@@ -173,12 +183,17 @@ extension Loop where Kernel: ~Copyable {
                     appKey: CollapseDigest(of: appName)),
                 app: instance.app, holder: instance.holder, mailbox: mailbox,
                 position: project.lastSequence,
-                state: state, taken: taken, connectionNumber: number), now: context.clock())
+                state: state, taken: taken, connectionNumber: number, isBridge: isBridge),
+            now: context.clock())
         if let replaced { replace(connections + Int(replaced)) }
         handOverUrgent()
         tellConnected(connection)
+        tellPeers(.connected(project.number, ordinal, connectionNumber: number))
+    }
+
+    /// Tells the other loops.
+    mutating func tellPeers(_ message: LoopMessage) {
         for (other, loop) in context.peers.all.enumerated() where other != context.number {
-            let message = LoopMessage.connected(project.number, ordinal, connectionNumber: number)
             if case .taken(mustWake: true) = loop.inbox.push([message]) {
                 transport.wake(loop.address, value: 1)
             }

@@ -8,6 +8,7 @@ import Logging
 import MartletBase
 import MartletDelivery
 import MartletEngine
+import MartletRows
 import MartletStore
 import MartletTransport
 import MartletWire
@@ -102,6 +103,12 @@ extension Loop where Kernel: ~Copyable {
                 .rotate(
                     project: project, ordinal: ordinal, holder: holder, token: Credentials.token()),
                 frame.correlation, connection)
+        case .apnsToken(let frame):
+            guard case .device(let project, let ordinal, let holder) = connection.pointee.principal
+            else { throw Self.onlyDevices() }
+            try ask(
+                try bridgeChange(frame, of: ordinal, holder, in: project), frame.correlation,
+                connection)
         case .deviceTopics(let frame):
             guard case .device(let project, let ordinal, let holder) = connection.pointee.principal
             else { throw Self.onlyDevices() }
@@ -152,6 +159,29 @@ extension Loop where Kernel: ~Copyable {
                 .receiptsTaken)
         case .request(let frame): try begin(frame.served, connection)
         }
+    }
+
+    /// GW-11: the change that a device asks for. A device without a bundle ID means the name of its app.
+    private func bridgeChange(
+        _ frame: APNsTokenRequest, of ordinal: Ordinal, _ holder: Holder, in project: ProjectNumber
+    ) throws -> Command {
+        guard !frame.token.isEmpty else {
+            return .changeBridge(
+                .removeAddress(project: project, ordinal: ordinal, holder: holder))
+        }
+        var bundle = frame.bundle
+        if bundle.isEmpty {
+            bundle = try context.store.read { (transaction) throws in
+                guard let instance = try transaction.instances.instance(ordinal, in: project)
+                else { return "" }
+                return try transaction.projects.app(instance.app, in: project)?.name ?? ""
+            }
+        }
+        return .changeBridge(
+            .setAddress(
+                project: project, ordinal: ordinal, holder: holder,
+                .apns(
+                    APNsAddress(token: frame.token, isSandbox: frame.isSandbox, bundle: bundle))))
     }
 
     /// Carries out the plan for a request, or begins to.

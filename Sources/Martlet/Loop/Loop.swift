@@ -32,6 +32,8 @@ struct LoopContext: Sendable {
     let monotonic: @Sendable () -> Int64
     let configuration: BrokerConfiguration
     let administratorKey: SecretDigest
+    /// GW-11: the credential of the door to push services, in place of the device keys of its instances.
+    let bridgeCredential: SecretDigest
     let senderCredentials: SenderCredentials
     /// nil: no port speaks TLS.
     let tls: TLSServer?
@@ -48,10 +50,20 @@ struct LoopContext: Sendable {
     let logger: Logger
 }
 
-/// Numbers the connections of devices, over all loops of a broker.
+/// Numbers the connections of devices, over all loops of a broker. A later connection of an instance has a higher number,
+/// and stays. GW-11: the sessions of the door to push services have numbers below all numbers of connections, so a
+/// connection of the device always stays, and the store forgets no connection when such a session ends.
 final class ConnectionNumbers: Sendable {
+    /// Numbers up to here are of the door's sessions: more than a broker has in a lifetime, and the numbers of
+    /// connections stay below 2^53, up to which JSON numbers are exact.
+    private static let bridgeMax: UInt64 = 1 << 40
     private let last = Atomic<UInt64>(0)
-    func next() -> UInt64 { last.add(1, ordering: .relaxed).newValue }
+
+    func next(isBridge: Bool = false) -> UInt64 {
+        last.add(1, ordering: .relaxed).newValue + (isBridge ? 0 : Self.bridgeMax)
+    }
+
+    static func isBridge(_ number: UInt64) -> Bool { number <= bridgeMax }
 }
 
 /// The loops of a broker, in the order of their numbers. A loop is added before its first connection.

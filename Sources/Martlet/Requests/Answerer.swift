@@ -16,6 +16,8 @@ struct Answerer: Sendable {
     /// OPS-11: the limits in force.
     var limits: MailboxLimits { gauges.committer.limits.value }
     let quotas: ProjectQuotas
+    /// The data folder, with the secrets beside the store.
+    let folder: String
 
     /// Reads a snapshot of the store.
     /// - Throws: the error of `body`, `StorageError`.

@@ -46,7 +46,8 @@ extension ReportRequest: ServedQuestion {
         guard let report else { throw MartletError.noReport(answerer.limits) }
         return ReportResult(
             messageNumber: report.messageNumber, accepted: report.accepted,
-            unsettledCount: report.unsettledCount, counts: DeliveryCounts(report.counts))
+            unsettledCount: report.unsettledCount, counts: DeliveryCounts(report.counts),
+            refusals: report.refusals)
     }
 }
 
@@ -92,6 +93,8 @@ extension DeliveryCounts {
         unregistered = counts[.unregistered]
         cancelled = counts[.cancelled]
         nowOrNever = counts[.nowOrNever]
+        handedOver = counts[.handedOver]
+        refused = counts[.refused]
     }
 }
 

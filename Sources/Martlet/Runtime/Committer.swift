@@ -56,6 +56,8 @@ final class Committer: Sendable {
     let upstream = UpstreamBook()
     /// REG-9: the parts of the process that serve senders beside the loops.
     let revocations = Revocations()
+    /// GW-11: the door to push services of others.
+    let bridges = BridgeBook()
     /// EMB-3: the watchers of projects.
     let watches: WatchBook
     let metrics: BrokerMetrics
@@ -422,7 +424,10 @@ final class Committer: Sendable {
         }
         var receipts: Set<ProjectNumber> = []
         let isWatched = watches.isWatched
+        let isBridged = bridges.hasListener
+        var bridgeNews: [BridgeNews] = []
         for outcome in done.own {
+            if isBridged, let news = outcome.bridgeNews(of: .touch) { bridgeNews.append(news) }
             switch outcome {
             case .accepted(_, let fanouts):
                 begin(fanouts)
@@ -459,6 +464,9 @@ final class Committer: Sendable {
             default: break
             }
             if isWatched { watches.applied(request.command, outcome) }
+            if isBridged, let news = outcome.bridgeNews(of: request.command) {
+                bridgeNews.append(news)
+            }
             switch request.reply {
             case .connection(let loop, let connection, let context):
                 messages[loop].append(.outcome(connection, context, outcome))
@@ -481,6 +489,7 @@ final class Committer: Sendable {
                 }
             }
         }
+        bridges.tell(bridgeNews)
         for project in receipts { tellAll(.receipts(project)) }
         for handing in handOutUpstream(now) {
             switch handing.destination {

@@ -52,6 +52,14 @@ enum DataFolder {
         return Base64URL.decode(text)!
     }
 
+    /// GW-11: reads the secret that seals keys for push services, or makes a secret. A new secret opens no earlier key.
+    static func bridgeSecret(in folder: String) throws -> [UInt8] {
+        let text = try secret(
+            "bridge.key", in: folder, byteCount: Limits.accessTokenSecretBytes,
+            Credentials.tokenSecret)
+        return Base64URL.decode(text)!
+    }
+
     /// Reads the secret in a file, or makes a secret if the file is missing.
     /// - Throws: `StoreOpenError.folder` for a file that cannot be read, or has another text than this program writes:
     ///   a short text could be guessed.
@@ -83,7 +91,8 @@ enum DataFolder {
 
     /// The key files that other users of the system may read.
     static func exposedKeys(in folder: String) -> [String] {
-        ["admin.key", "token.key", "web-push.key"].map { folder + "/" + $0 }.filter { path in
+        ["admin.key", "token.key", "web-push.key", "bridge.key"].map { folder + "/" + $0 }.filter {
+            path in
             var status = stat()
             return stat(path, &status) == 0 && status.st_mode & 0o077 != 0
         }

@@ -57,7 +57,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
         inquiry = Inquiry(
             Answerer(
                 store: store, programs: committer.programs, gauges: gauges,
-                quotas: quotas), peers: peers,
+                quotas: quotas, folder: configuration.folder), peers: peers,
             logger: configuration.logger)
         engine = committer.makeEngine()
         let ceiling =
@@ -76,6 +76,8 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
                 committer: committer,
                 committerAddress: committerTransport.address, clock: clock, monotonic: monotonic,
                 configuration: configuration, administratorKey: digest,
+                // A stepped broker has no door to push services, and nobody knows the text of this digest.
+                bridgeCredential: Credentials.digest(Credentials.deviceKey()),
                 // A broker without a folder is presented no access tokens, so the secret does not matter.
                 senderCredentials: SenderCredentials(store: store, secret: Array(digest.bytes)),
                 tls: nil, connectionNumbers: numbers, ceiling: ceiling, quotas: quotas,

@@ -26,12 +26,14 @@ struct ReportText {
 
     private static let targeted = Counter("targeted", \.targeted)
     private static let acknowledged = Counter("acknowledged", \.acknowledged)
+    /// GW-11: outcome of messages that a push service of others took.
+    private static let handedOver = Counter("handed over", \.handedOver)
     private static let pending = Counter("pending", \.pending)
     private static let sent = Counter("sent", \.sent)
     private static let told = [
         Counter("displayed", \.displayed), Counter("opened", \.opened),
     ]
-    /// Outcomes beside `acknowledged`.
+    /// Outcomes beside `acknowledged` and `handedOver`.
     private static let losses = [
         Counter("collapsed", \.collapsed), Counter("expired", \.expired),
         Counter("rate-limited", \.rateLimited),
@@ -39,6 +41,7 @@ struct ReportText {
         Counter("discarded, inactive", \.discardedInactive),
         Counter("unregistered", \.unregistered), Counter("cancelled", \.cancelled),
         Counter("now or never", \.nowOrNever),
+        Counter("refused by a push service", \.refused),
     ]
 
     // MARK: One message
@@ -49,6 +52,10 @@ struct ReportText {
         if report.unsettledCount > 0 {
             text += "\nOf those that are pending, \(report.unsettledCount) were not looked into,"
             text += " as there are too many: some of them may wait for nothing any more."
+        }
+        for refusal in report.refusals {
+            text += "\nRefused by \(refusal.kind.name): \(refusal.reason.withoutControls)"
+            text += " (\(refusal.count))"
         }
         return text
     }
@@ -62,9 +69,9 @@ struct ReportText {
                 counter.name, "\(count)", Self.share(count, of: counts.targeted),
                 withBar ? bar : "")
         }
-        for counter in [Self.acknowledged] + Self.present(Self.losses, in: [counts])
-            + [Self.pending]
-        {
+        let outcomes =
+            [Self.acknowledged] + Self.present([Self.handedOver] + Self.losses, in: [counts])
+        for counter in outcomes + [Self.pending] {
             add(counter, withBar: hasBars)
         }
         add(Self.targeted)
@@ -123,7 +130,8 @@ struct ReportText {
     ) -> String {
         let counts = rows.map(\.counts)
         let counters =
-            [targeted, acknowledged] + present(losses, in: counts) + [pending, sent]
+            [targeted, acknowledged] + present([handedOver] + losses, in: counts)
+            + [pending, sent]
             + present(told, in: counts)
         var table = Table(
             columns: keys.map { ($0, .left) } + counters.map { ($0.name.uppercased(), .right) })
@@ -144,7 +152,7 @@ struct ReportText {
         let each = Bars.grouped(days.map(\.targeted), cells: courseCells).each
         var table = Table(
             (each == 1 ? "PER DAY" : "PER \(each) DAYS", .left), ("MOST", .right), ("", .left))
-        let counters = [targeted, acknowledged] + losses + [pending, sent] + told
+        let counters = [targeted, acknowledged, handedOver] + losses + [pending, sent] + told
         for counter in present(counters, in: days) {
             let values = Bars.grouped(days.map(counter.value), cells: courseCells).values
             table.add(counter.name, "\(values.max() ?? 0)", Bars.course(values))

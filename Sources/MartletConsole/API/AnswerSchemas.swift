@@ -123,7 +123,7 @@ extension Schema {
             "acknowledged": integer, "collapsed": integer, "expired": integer,
             "rateLimited": integer, "discarded": integer, "discardedTooMany": integer,
             "discardedInactive": integer, "unregistered": integer, "cancelled": integer,
-            "nowOrNever": integer, "pending": integer,
+            "nowOrNever": integer, "handedOver": integer, "refused": integer, "pending": integer,
         ]))
     static let sent = named(
         "Sent",
@@ -139,6 +139,7 @@ extension Schema {
         "MessageReport",
         object([
             "messageID": string, "accepted": integer, "unsettled": integer, "counts": counts,
+            "refusals?": list(object(["service": string, "reason": string, "count": integer])),
         ]))
     static let projectReport = named(
         "ProjectReport",

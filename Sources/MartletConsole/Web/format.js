@@ -48,8 +48,9 @@ export const messageNumber = (id) => String(id).split("/").pop();
 
 /** Outcomes of a message, in the order of the report. Their sum with `pending` is `targeted`. */
 export const OUTCOMES = [
-  ["acknowledged", "Received"], ["pending", "Still waiting"], ["collapsed", "Replaced by a later message"],
+  ["acknowledged", "Received"], ["handedOver", "Handed over to a push service"], ["pending", "Still waiting"], ["collapsed", "Replaced by a later message"],
   ["expired", "Expired"], ["rateLimited", "Left out by the device's quota"], ["discardedTooMany", "Discarded: too many waited"],
   ["discardedInactive", "Discarded: device was away too long"], ["unregistered", "Device unregistered"],
   ["cancelled", "Cancelled"], ["nowOrNever", "Not connected for a now-or-never message"],
+  ["refused", "Refused by a push service"],
 ];

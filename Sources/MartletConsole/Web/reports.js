@@ -9,8 +9,8 @@ import { stackedBars } from "./plot.js";
 export const title = "Reports";
 
 /** Outcomes that the bars join. */
-const BARS = [["Received", ["acknowledged"]], ["Still waiting", ["pending"]], ["Replaced or expired", ["collapsed", "expired"]],
-  ["Discarded", ["discardedTooMany", "discardedInactive", "rateLimited"]], ["Cancelled or unregistered", ["cancelled", "unregistered", "nowOrNever"]]];
+const BARS = [["Received or handed over", ["acknowledged", "handedOver"]], ["Still waiting", ["pending"]], ["Replaced or expired", ["collapsed", "expired"]],
+  ["Discarded", ["discardedTooMany", "discardedInactive", "rateLimited"]], ["Cancelled or unregistered", ["cancelled", "unregistered", "nowOrNever", "refused"]]];
 const COLUMNS = ["targeted", "sent", "displayed", "opened", ...OUTCOMES.map(([name]) => name)];
 
 function sums(entries, key) {

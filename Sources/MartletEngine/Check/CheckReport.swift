@@ -77,6 +77,8 @@ package struct CheckProblem: Sendable, Hashable, CustomStringConvertible {
         case registration
         /// `agents` and `agentChannels` disagree, or a channel belongs to an instance that is not registered.
         case agentIndex
+        /// `bridges` and `bridgeDigests` disagree, or an address belongs to an instance that is not registered.
+        case bridgeIndex
         /// A fanout is marked as needed although no collection is in progress, or although the fanout does not exist.
         case collection
     }

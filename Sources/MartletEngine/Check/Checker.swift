@@ -203,7 +203,8 @@ struct Checker {
             .receiptsWanted, .receiptsTold, .receipts, .collections, .live, .connections,
             .runs, .deferred, .upstream, .upstreamIDs, .groups, .groupNames, .instanceGroups,
             .reports, .reportNumbers, .missed, .closings, .policies, .registrationKeys, .ticketKeys,
-            .spentTickets, .topicGrants, .deletedApps,
+            .spentTickets, .topicGrants, .deletedApps, .agents, .agentChannels, .bridges,
+            .bridgeDigests, .bridgeKeys, .refusals,
         ]
         for table in owned {
             let rows = try Cursor(raw, table)
@@ -258,6 +259,7 @@ struct Checker {
         try checkUpstream()
         try checkRegistrations()
         try checkAgents()
+        try checkBridges()
         try checkCollection()
         try compareDue()
         tell(report.counts)

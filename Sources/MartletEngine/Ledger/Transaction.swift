@@ -33,6 +33,7 @@ extension Transaction {
     package var projects: ProjectLedger { ProjectLedger(context) }
     package var registrations: RegistrationLedger { RegistrationLedger(context) }
     package var agents: AgentLedger { AgentLedger(context) }
+    package var bridges: BridgeLedger { BridgeLedger(context) }
     package var apps: AppLedger { AppLedger(context) }
     package var instances: InstanceLedger { InstanceLedger(context) }
     package var topics: TopicLedger { TopicLedger(context) }

@@ -157,17 +157,21 @@ extension Acknowledgement {
     /// Moves the single stream IDs into a separate acknowledgement.
     package mutating func takeSingles() -> Acknowledgement {
         defer { single = [] }
-        return Acknowledgement(
+        var singles = Acknowledgement(
             project: project, ordinal: ordinal, holder: holder, through: LaneMarks(.none),
             single: single, arrival: arrival)
+        singles.isHandedOver = isHandedOver
+        return singles
     }
 
     /// The rest of the acknowledgement, after the first `singleCount` single stream IDs and a part of the marks were
     /// applied.
     package func rest(behind singleCount: Int) -> Acknowledgement {
         invariant(singleCount <= single.count, "A step applies no more than was acknowledged.")
-        return Acknowledgement(
+        var rest = Acknowledgement(
             project: project, ordinal: ordinal, holder: holder, through: through,
             single: Array(single.dropFirst(singleCount)))
+        rest.isHandedOver = isHandedOver
+        return rest
     }
 }

@@ -57,9 +57,10 @@ package enum Authentication {
 
     /// Checks a token and a device key (REG-2). A former token is accepted too (REG-4), because the device may not
     /// know its new token yet, and only the instance has the device key.
+    /// - Parameter digest: nil for the door to push services (GW-11), whose credential the caller has checked.
     /// - Throws: `MartletError`, `StorageError`.
     package static func device(
-        projectID: String, token text: String, digest: SecretDigest,
+        projectID: String, token text: String, digest: SecretDigest?,
         in storage: borrowing Transaction
     ) throws -> (project: Project, instance: Instance, state: MailboxState) {
         guard let project = try storage.projects.project(id: projectID) else {
@@ -76,7 +77,7 @@ package enum Authentication {
                 .unregistered, "The token is not registered in this project; register again.",
                 field: "token")
         }
-        guard instance.keyDigest.matches(digest) else {
+        guard digest.map({ instance.keyDigest.matches($0) }) ?? true else {
             throw MartletError(
                 .unauthenticated, "The device key is not this token's.", field: "device_key")
         }

@@ -27,6 +27,11 @@ extension Engine {
         if let channel = new.channel, let refusal = try refusal(of: channel, in: project, storage) {
             return .refused(refusal)
         }
+        if let bridging = new.bridging,
+            let refusal = try refusal(of: bridging.address, for: new, in: project, storage)
+        {
+            return .refused(refusal)
+        }
         let instancesMax = project.limits[.instancesPerProject] ?? limits.instancesPerProjectMax
         guard instancesMax == 0 || project.instanceCount < UInt64(instancesMax) else {
             return .refused(.tooManyInstances(instancesMax))
@@ -71,6 +76,9 @@ extension Engine {
         try storage.instances.insert(instance)
         if let channel = new.channel {
             try storage.agents.insert(channel, of: ordinal, in: project.number)
+        }
+        if let bridging = new.bridging {
+            _ = try storage.bridges.put(bridging, of: ordinal, in: project.number)
         }
         if case .ticket(let ticket) = new.proof,
             try storage.registrations.policies(of: project.number).registration == .ticket

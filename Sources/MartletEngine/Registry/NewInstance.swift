@@ -21,10 +21,12 @@ package struct NewInstance: Sendable {
     package var proof: RegistrationProof
     /// GW-13: the channel of a user agent that the instance stands for; nil for other instances.
     package var channel: AgentChannel?
+    /// GW-11: where a push service reaches the instance; nil for other instances.
+    package var bridging: Bridging?
 
     package init(
         project: String, app: String, platform: Platform, token: Token, keyDigest: SecretDigest,
-        proof: RegistrationProof = .none, channel: AgentChannel? = nil
+        proof: RegistrationProof = .none, channel: AgentChannel? = nil, bridging: Bridging? = nil
     ) {
         self.project = project
         self.app = app
@@ -33,6 +35,7 @@ package struct NewInstance: Sendable {
         self.keyDigest = keyDigest
         self.proof = proof
         self.channel = channel
+        self.bridging = bridging
     }
 }
 

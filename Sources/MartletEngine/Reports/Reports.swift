@@ -16,6 +16,8 @@ package struct MessageReport: Sendable, Hashable {
     /// Pending instances with a mailbox that was not looked into, because too many instances are pending. Some of
     /// them may have an outcome already. Mostly 0.
     package var unsettledCount: UInt64
+    /// GW-11: why push services refused the message, in the order of services and reasons.
+    package var refusals: [RefusalCount] = []
 
     package init(
         messageNumber: UInt64, accepted: Instant, counts: ReportCounts, unsettledCount: UInt64

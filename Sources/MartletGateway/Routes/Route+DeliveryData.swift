@@ -102,6 +102,8 @@ package enum DeliveryData {
             "unregistered": counts.unregistered,
             "cancelled": counts.cancelled,
             "nowOrNever": counts.nowOrNever,
+            "handedOver": counts.handedOver,
+            "refused": counts.refused,
         ]
     }
 

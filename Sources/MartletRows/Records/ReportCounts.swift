@@ -33,6 +33,11 @@ public enum ReportEvent: UInt8, CaseIterable, Sendable {
     /// Outcome: the message had a time to live of 0 (TTL-2). No device acknowledges such a message; `sent` counts its
     /// deliveries.
     case nowOrNever = 12
+    /// Outcome: a push service of others took the message for the instance (GW-11). Whether the device got the message
+    /// is the service's knowledge.
+    case handedOver = 13
+    /// Outcome: a push service of others refused the message for good (GW-11).
+    case refused = 14
 
     /// Whether the event ends the pending state of an instance.
     @inlinable public var isOutcome: Bool { rawValue >= Self.acknowledged.rawValue }
@@ -40,7 +45,7 @@ public enum ReportEvent: UInt8, CaseIterable, Sendable {
 
 /// A count for each event.
 public struct ReportCounts: Sendable, Hashable {
-    /// One lane per event. The last three lanes are unused.
+    /// One lane per event. The last lane is unused.
     @usableFromInline var lanes: SIMD16<UInt64> = .zero
 
     /// Makes counts of zero.
@@ -52,7 +57,7 @@ public struct ReportCounts: Sendable, Hashable {
         set { lanes[Int(event.rawValue)] = newValue }
     }
 
-    static var laneCount: Int { Int(ReportEvent.nowOrNever.rawValue) + 1 }
+    static var laneCount: Int { Int(ReportEvent.refused.rawValue) + 1 }
 
     /// Count of the event with a raw value.
     subscript(lane lane: Int) -> UInt64 { lanes[lane] }

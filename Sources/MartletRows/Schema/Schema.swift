@@ -72,6 +72,10 @@
 //  agents          p ‖ SHA-256 of a user      u32 o; the channels of Web Push user agents
 //                  agent's ID ‖ channel (16 bytes)
 //  agentChannels   p ‖ o                      SHA-256 of the user agent's ID ‖ channel
+//  bridges         p ‖ o                      where a push service of others reaches the instance (`BridgeRow`)
+//  bridgeDigests   p ‖ SHA-256 of an address  u32 o
+//  bridgeKeys      p ‖ u8 kind ‖ key ID       a project's key for a push service (`BridgeKeyRow`)
+//  refusals        p ‖ s ‖ u8 kind ‖ reason   u64 count; why a push service refused a message
 //
 // If a message was discarded for some recipients, these have a row of their own in `messages`. The key of that row
 // has the message's sequence and one more byte, so the row comes directly behind the row of the message.
@@ -94,7 +98,7 @@ import MartletCrypto
 public import MartletBase
 
 /// The version of the tables, keys and values above. A store folder with another version is refused.
-package let storeFormatVersion: UInt32 = 12
+package let storeFormatVersion: UInt32 = 13
 
 /// The tables, in the order in which they are opened.
 public enum Table: Int, CaseIterable, Sendable {
@@ -107,6 +111,7 @@ public enum Table: Int, CaseIterable, Sendable {
     case serviceAccounts
     case policies, registrationKeys, ticketKeys, spentTickets, topicGrants, deletedApps
     case agents, agentChannels
+    case bridges, bridgeDigests, bridgeKeys, refusals
 
     /// The name of the table in the store.
     public var name: String { String(describing: self) }

@@ -14,6 +14,8 @@
 //            let every device register
 //  11 → 12   the limits of a project's own stand behind its ID, each u8 limit ‖ u32 value. The topics per condition are
 //            one of them, except the 5 that a project had from its creation: the broker's value holds for such a project
+//  12 → 13   nothing: the tables of bridge addresses and of keys for push services are empty. Programs of format 12
+//            would leave the address of an instance behind that unregisters
 
 import MartletBase
 import MartletEngine

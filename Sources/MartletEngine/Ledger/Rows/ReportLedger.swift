@@ -23,7 +23,7 @@ package struct ReportLedger: Ledger {
         for ordinal: Ordinal, of app: AppNumber, in project: ProjectNumber
     ) {
         count(event, 1, of: sequence, accepted: accepted, by: app, in: project)
-        if event.isOutcome, event != .acknowledged, event != .unregistered {
+        if event.isOutcome, event != .acknowledged, event != .handedOver, event != .unregistered {
             let message = ReportTally.Message(project: project, sequence: sequence)
             tally?.miss(ordinal, message)
         }
@@ -266,6 +266,7 @@ package struct ReportLedger: Ledger {
             try raw.delete(.reportNumbers, .number(row.number, in: number))
         }
         try deleteAll(.missed, under: key)
+        try deleteAll(.refusals, under: key)
         guard sequence >= project.reportsFrom else {
             throw .contradiction(.reports, "a report is older than the oldest")
         }
@@ -302,6 +303,55 @@ package struct ReportLedger: Ledger {
             try dueRows.remove(due, .reportDay)
             rows -= 1
         }
+    }
+
+    // MARK: Refusals
+
+    /// GW-11: counts the reason of a refusal, for a message with a report.
+    func countRefusal(
+        by kind: BridgeKind, _ reason: String, of sequence: MessageSequence,
+        in project: ProjectNumber
+    ) throws(StorageError) {
+        guard try row(of: sequence, in: project) != nil else { return }
+        let prefix = Key.sequence(sequence, in: project)
+        func place(_ reason: String) -> Key {
+            var key = prefix
+            key.append(byte: kind.rawValue)
+            key.append(name: reason.utf8.prefix(Limits.refusalReasonBytesMax))
+            return key
+        }
+        var key = place(reason)
+        if try raw.get(.refusals, key) == nil,
+            try keys(.refusals, under: prefix).count >= Limits.refusalReasonsMax
+        {
+            key = place("other")
+        }
+        let count = try raw.get(.refusals, key)?.loadLittleEndian(UInt64.self, at: 0) ?? 0
+        var writer = RecordWriter()
+        writer.append(count + 1)
+        try raw.put(.refusals, key, writer.bytes)
+    }
+
+    /// GW-11: why push services refused a message.
+    func refusals(
+        of sequence: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) -> [RefusalCount] {
+        let prefix = Key.sequence(sequence, in: project)
+        let cursor = try Cursor(raw, .refusals)
+        var found = try cursor.seek(prefix)
+        var all: [RefusalCount] = []
+        while let entry = found, prefix.isPrefix(of: entry.key) {
+            var reader = RecordReader(entry.value, of: .refusals)
+            guard entry.key.count > 13, let kind = BridgeKind(rawValue: entry.key[12]) else {
+                throw reader.damaged()
+            }
+            all.append(
+                RefusalCount(
+                    kind: kind, reason: String(decoding: entry.key.dropFirst(13), as: UTF8.self),
+                    count: try reader.read(UInt64.self)))
+            found = try cursor.next()
+        }
+        return all
     }
 
     // MARK: Closings

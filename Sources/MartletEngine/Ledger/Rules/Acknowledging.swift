@@ -127,8 +127,8 @@ package struct Acknowledging: Ledger {
         // holder.
         if !isFirst {
             try passes.countPassed(
-                by: taker, from: before, to: state.acknowledged, now: now, inbox: hasInbox,
-                singles: hasSingles)
+                by: taker, from: before, to: state.acknowledged, as: acknowledgement.event,
+                now: now, inbox: hasInbox, singles: hasSingles)
         }
         if state != before || isFirst {
             try mailboxes.put(state, after: before, of: ordinal, in: project)
@@ -146,7 +146,8 @@ package struct Acknowledging: Ledger {
             try removeSingles(of: taker, through: state.logStart)
         }
         if !single.isEmpty {
-            try putSingles(single, by: taker, state, now: now, limits: limits)
+            try putSingles(
+                single, by: taker, state, as: acknowledgement.event, now: now, limits: limits)
         }
         if let departure = acknowledgement.departure {
             let connection = try mailboxes.connection(key)?.start
@@ -191,18 +192,36 @@ package struct Acknowledging: Ledger {
 
     /// Writes and counts single acknowledgements of entries in the log. A repeated acknowledgement changes nothing.
     private func putSingles(
-        _ single: [UInt64], by taker: Taker, _ state: MailboxState, now: Instant,
-        limits: MailboxLimits
+        _ single: [UInt64], by taker: Taker, _ state: MailboxState, as event: ReportEvent,
+        now: Instant, limits: MailboxLimits
     ) throws(StorageError) {
         for sequence in single where sequence > state.logStart.rawValue {
             let key = Key.inbox(taker.ordinal, MessageSequence(sequence), in: taker.project)
             guard try raw.get(.acknowledged, key) == nil,
                 try isLogged(MessageSequence(sequence), for: taker.ordinal, in: taker.project)
             else { continue }
-            try countSingle(
-                MessageSequence(sequence), by: taker, state, now: now, limits: limits)
+            _ = try countSingle(
+                MessageSequence(sequence), by: taker, state, as: event, now: now)
             try raw.put(.acknowledged, key, [])
         }
+    }
+
+    /// GW-11: ends a message for an instance, because a push service refused the message for good.
+    /// - Returns: whether the message waited for the instance, so that the refusal is its outcome.
+    package func refuse(
+        _ sequence: MessageSequence, for instance: Instance, now: Instant
+    ) throws(StorageError) -> Bool {
+        let (ordinal, project) = (instance.ordinal, instance.project)
+        let state = try mailboxes.state(of: ordinal, in: project)
+        let key = Key.inbox(ordinal, sequence, in: project)
+        guard sequence > state.logStart, try raw.get(.acknowledged, key) == nil,
+            try isLogged(sequence, for: ordinal, in: project)
+        else { return false }
+        let wasWaiting = try countSingle(
+            sequence, by: Taker(instance), state, as: .refused, now: now)
+        // A row with a byte is a dropped entry, not an acknowledgement.
+        try raw.put(.acknowledged, key, [1])
+        return wasWaiting
     }
 
     /// The sequence of an instance's first row in `inbox` or in `acknowledged`.
@@ -309,27 +328,32 @@ package struct Acknowledging: Ledger {
     }
 
     /// Counts a single acknowledgement of an entry in the instance's log.
-    func countSingle(
-        _ sequence: MessageSequence, by taker: Taker, _ state: MailboxState, now: Instant,
-        limits: MailboxLimits
-    ) throws(StorageError) {
+    /// - Parameter wanted: what becomes of a message whose time is not over.
+    /// - Returns: whether the message was counted as `wanted`.
+    private func countSingle(
+        _ sequence: MessageSequence, by taker: Taker, _ state: MailboxState,
+        as wanted: ReportEvent, now: Instant
+    ) throws(StorageError) -> Bool {
         guard tally != nil,
             let bytes = try raw.get(.messages, .log(LogRow(sequence), in: taker.project))
-        else { return }
+        else { return false }
         let record = try MessageRecord(bytes)
         guard !record.flags.contains(.isExpired),
             let variant = try record.variant(on: taker.platform),
             sequence > state.acknowledged[variant.lane], try isGiven(sequence, to: taker)
-        else { return }
-        var event = ReportEvent.acknowledged
+        else { return false }
+        var event = wanted
         if variant.expires <= now {
-            if try outcomes.isClosed(sequence, for: taker.ordinal, in: taker.project) { return }
+            if try outcomes.isClosed(sequence, for: taker.ordinal, in: taker.project) {
+                return false
+            }
             event = try outcomes.ending(
                 of: record, sequence, expires: variant.expires, in: taker.project)
         }
         reports.count(
             event, of: sequence, accepted: record.accepted, for: taker.ordinal, of: taker.app,
             in: taker.project)
+        return event == wanted
     }
 
     /// Whether a message was given to an instance, or will be given. A notice of a discard does not count.

@@ -10,6 +10,7 @@ package import MartletRows
 package struct Departing: Ledger {
     package let context: LedgerContext
     private var agents: AgentLedger { AgentLedger(context) }
+    private var bridges: BridgeLedger { BridgeLedger(context) }
     private var log: MailboxLog { MailboxLog(context) }
     private var mailboxes: MailboxLedger { MailboxLedger(context) }
     private var messages: MessageLedger { MessageLedger(context) }
@@ -36,6 +37,7 @@ package struct Departing: Ledger {
         try removeMailbox(of: instance.ordinal, in: instance.project)
         try receipts.removeTold(by: instance.ordinal, in: instance.project)
         try agents.remove(of: instance.ordinal, in: instance.project)
+        try bridges.remove(of: instance.ordinal, in: instance.project)
         try registrations.removeGrants(of: instance.ordinal, in: instance.project)
         try upstream.removeIDs(of: instance.ordinal, in: instance.project)
     }

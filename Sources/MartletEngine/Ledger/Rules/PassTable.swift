@@ -24,6 +24,8 @@ struct PassedMarks: Hashable {
     let end: MessageSequence
     /// Passed sequences that the instance had acknowledged singly before.
     let singles: Set<MessageSequence>
+    /// What becomes of the passed messages: acknowledged, or handed over to a push service (GW-11).
+    var event = ReportEvent.acknowledged
 
     /// Whether a recipient took a message with the movement.
     func takes(_ sequence: MessageSequence, _ variant: MessageRecord.Variant) -> Bool {

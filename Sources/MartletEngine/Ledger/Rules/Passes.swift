@@ -18,10 +18,12 @@ package struct Passes: Ledger {
     package init(_ context: LedgerContext) { self.context = context }
 
     /// Counts the inbox messages passed by a movement of marks, and keeps the movement for `countPasses`.
-    /// - Parameter inbox: whether the instance has inbox rows up to the new marks.
+    /// - Parameters:
+    ///   - event: `acknowledged`, or `handedOver`.
+    ///   - inbox: whether the instance has inbox rows up to the new marks.
     func countPassed(
-        by taker: Taker, from before: MailboxState, to marks: LaneMarks, now: Instant,
-        inbox: Bool, singles hasSingles: Bool
+        by taker: Taker, from before: MailboxState, to marks: LaneMarks, as event: ReportEvent,
+        now: Instant, inbox: Bool, singles hasSingles: Bool
     ) throws(StorageError) {
         guard let tally, let (start, end) = before.passed(by: marks) else { return }
         invariant(start < end, "A movement of marks passes a sequence.")
@@ -29,7 +31,8 @@ package struct Passes: Ledger {
             taker: taker,
             marks: PassedMarks(
                 before: before.acknowledged, after: marks, start: start, end: end,
-                singles: hasSingles ? try singles(of: taker, behind: start, through: end) : []))
+                singles: hasSingles ? try singles(of: taker, behind: start, through: end) : [],
+                event: event))
         if inbox { try countInbox(pass, now: now) }
         tally.passes[taker.project, default: []].append(pass)
     }
@@ -71,7 +74,7 @@ package struct Passes: Ledger {
             guard let variant = try record.variant(on: taker.platform),
                 pass.marks.takes(sequence, variant)
             else { continue }
-            var event = ReportEvent.acknowledged
+            var event = pass.marks.event
             if variant.expires <= now {
                 event =
                     isReplaced
@@ -153,7 +156,7 @@ package struct Passes: Ledger {
             else { continue }
             if variant.expires > now {
                 reports.count(
-                    .acknowledged, UInt64(number), of: sequence, accepted: record.accepted,
+                    marks.event, UInt64(number), of: sequence, accepted: record.accepted,
                     by: table.cohorts[at].app, in: project)
             } else {
                 try countExpired(

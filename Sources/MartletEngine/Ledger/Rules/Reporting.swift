@@ -49,7 +49,10 @@ package struct Reporting: Ledger {
             messageNumber: row.number, accepted: row.accepted, counts: row.counts,
             unsettledCount: 0)
         // A fanout in progress has not reported its deliveries yet.
-        report.counts[.sent] = max(row.counts[.sent], row.counts[.acknowledged])
+        report.counts[.sent] = max(
+            row.counts[.sent],
+            row.counts[.acknowledged] + row.counts[.handedOver] + row.counts[.refused])
+        report.refusals = try reports.refusals(of: sequence, in: project)
         guard row.counts.pending > 0 else { return report }
         var mailboxes = Self.mailboxesPerReport
         var entries = Self.entriesPerReport

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Changes of bridges (GW-11): the address of an instance at a push service, and a project's keys for these services.
+// Pure.
+
+package import MartletBase
+package import MartletRows
+
+/// A change of a bridge.
+package enum BridgeChange: Sendable {
+    /// Gives an instance an address. With a holder, the change applies only while the ordinal belongs to the holder. An
+    /// instance that had the address before has no address any more, because a service has one address for an
+    /// installation.
+    case setAddress(project: ProjectNumber, ordinal: Ordinal, holder: Holder?, BridgeAddress)
+    /// Removes the address of an instance.
+    case removeAddress(project: ProjectNumber, ordinal: Ordinal, holder: Holder?)
+    /// REG-3: a push service says that an address is gone. Unregisters an instance whose only way was the address, and
+    /// removes the address of another. An instance that has a new address meanwhile keeps everything.
+    case end(project: ProjectNumber, ordinal: Ordinal, holder: Holder, BridgeAddress)
+    /// REP-1: a push service refused a message for an instance, for good.
+    case refuse(BridgeRefusal)
+    /// Adds a key, or replaces the key with the same ID.
+    case putKey(project: String, BridgeKey)
+    case removeKey(project: String, kind: BridgeKind, id: String)
+
+    /// The project of the changed instance; nil: an administrator changes keys.
+    var project: ProjectNumber? {
+        switch self {
+        case .setAddress(let project, _, _, _), .removeAddress(let project, _, _),
+            .end(let project, _, _, _):
+            project
+        case .refuse(let refusal): refusal.project
+        case .putKey, .removeKey: nil
+        }
+    }
+
+    /// Whether the change may unregister an instance.
+    var asksWhoHas: Bool {
+        switch self {
+        case .end: true
+        case .setAddress, .removeAddress, .refuse, .putKey, .removeKey: false
+        }
+    }
+
+    /// OPS-12: whether the change keeps new data.
+    var takesRoom: Bool {
+        switch self {
+        case .setAddress, .putKey: true
+        case .removeAddress, .end, .refuse, .removeKey: false
+        }
+    }
+}
+
+/// REP-1: a message that a push service refused.
+package struct BridgeRefusal: Sendable {
+    package var project: ProjectNumber
+    package var ordinal: Ordinal
+    package var holder: Holder
+    /// The stream ID of the message.
+    package var sequence: MessageSequence
+    package var kind: BridgeKind
+    /// The service's own word, such as `PayloadTooLarge`.
+    package var reason: String
+
+    package init(
+        project: ProjectNumber, ordinal: Ordinal, holder: Holder, sequence: MessageSequence,
+        kind: BridgeKind, reason: String
+    ) {
+        self.project = project
+        self.ordinal = ordinal
+        self.holder = holder
+        self.sequence = sequence
+        self.kind = kind
+        self.reason = reason
+    }
+}
+
+/// A committed change that the doors to push services hear of.
+package enum BridgeNews: Sendable, Hashable {
+    /// The address of an instance changed, or the instance has no address any more.
+    case instance(ProjectNumber, Ordinal)
+    /// Two instances: an address changed hands.
+    case instances(ProjectNumber, Ordinal, former: Ordinal)
+    /// The instance is not registered any more.
+    case unregistered(ProjectNumber, Ordinal)
+    /// The keys of the project changed.
+    case keys(ProjectNumber)
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MSG-5: the dictionary that an Apple application expects, from the message that an Apple instance gets. The client's
+// library shows it to the application, and the bridge sends it to Apple. Rests on JSONValue.
+
+import MartletBase
+
+extension Message {
+    /// MSG-5: `aps` with the notification, and beside `aps` the data and the sender's custom keys. A custom value that
+    /// is not JSON is left out; the broker accepts only JSON there.
+    public static func appleDictionary(
+        _ notification: Notification?, _ data: [DataEntry], _ payload: ApplePayload
+    ) -> JSONValue {
+        var aps: [String: JSONValue] = [:]
+        var alert: [String: JSONValue] = [:]
+        alert["title"] = notification?.title.map { .string($0) }
+        alert["subtitle"] = payload.subtitle.map { .string($0) }
+        alert["body"] = notification?.body.map { .string($0) }
+        if !alert.isEmpty { aps["alert"] = .object(alert) }
+        aps["badge"] = payload.badge.map { .integer(Int64($0)) }
+        aps["sound"] = payload.sound.map { .string($0) }
+        aps["category"] = payload.category.map { .string($0) }
+        aps["thread-id"] = payload.threadID.map { .string($0) }
+        if payload.contentAvailable { aps["content-available"] = .integer(1) }
+        if payload.mutableContent { aps["mutable-content"] = .integer(1) }
+        for entry in payload.aps {
+            guard let value = try? JSONValue(parsing: entry.value) else { continue }
+            if entry.key == "alert", case .object(let members) = value {
+                aps["alert"] = .object(alert.merging(members) { text, _ in text })
+            } else {
+                aps[entry.key] = value
+            }
+        }
+        var dictionary: [String: JSONValue] = [:]
+        for entry in data { dictionary[entry.key] = .string(entry.value) }
+        for entry in payload.custom {
+            if let value = try? JSONValue(parsing: entry.value) { dictionary[entry.key] = value }
+        }
+        dictionary["aps"] = .object(aps)
+        return .object(dictionary)
+    }
+
+    /// COL-1: the collapse key that the sender gave in the block of the instance's platform (`apns-collapse-id`, the
+    /// header `Topic`), in the message that the instance gets. Devices skip the field, because the broker collapses; a
+    /// push service of others collapses by it too.
+    package static func deliveredCollapseKey(in bytes: [UInt8]) -> String? {
+        bytes.span.bytes.withUnsafeBytes { memory in
+            var fields = Fields(memory)
+            while let field = try? fields.next() {
+                guard field.tag == Tag.collapseKey else { continue }
+                return field.content.isEmpty ? nil : try? WireReader.text(field.content, at: 0)
+            }
+            return nil
+        }
+    }
+}
