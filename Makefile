@@ -20,7 +20,7 @@ build: deps
 
 # Tests that wait for sockets run by themselves and two at a time: beside those that compute, or that
 # block, those that are asynchronous would wait for a thread.
-OVER_SOCKETS := '^(MartletClientTests|MartletClusterTests|MartletTests|MartletGatewayTests|MartletXMPPTests|EndToEndTests)\.'
+OVER_SOCKETS := '^(MartletClientTests|MartletClusterTests|MartletTests|MartletGatewayTests|MartletPushTests|MartletXMPPTests|EndToEndTests)\.'
 # Tests of brokers run once more on epoll; those of the transports themselves run on both at once.
 ON_EPOLL := '^(MartletTests|EndToEndTests)\.'
 

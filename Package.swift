@@ -47,6 +47,7 @@ let package = Package(
         // Without its traits Hummingbird needs no Foundation and no library of configurations.
         .package(
             url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1", traits: []),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
@@ -183,6 +184,17 @@ let package = Package(
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             exclude: ["Web"], swiftSettings: common),
+        .target(
+            name: "MartletPush",
+            dependencies: [
+                "MartletBase", "MartletCrypto", "MartletTransport", "MartletWire", "COpenSSL",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+            ],
+            swiftSettings: common),
         .target(
             name: "MartletWebPush",
             dependencies: [
@@ -386,6 +398,13 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: common),
+        .testTarget(
+            name: "MartletPushTests",
+            dependencies: [
+                "MartletPush", "MartletBase", "MartletTransport",
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ],
             swiftSettings: common),
         .testTarget(

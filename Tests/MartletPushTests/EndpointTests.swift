@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a sender takes as an endpoint, which addresses it may name, and what the answers of push services mean.
+
+import MartletBase
+import MartletPush
+import MartletTransport
+import Testing
+
+@Suite("GW-11 Endpoints, addresses and answers of push services")
+struct EndpointTests {
+    @Test(
+        "GW-11 an endpoint names a host in one way",
+        arguments: [
+            (
+                "https://push.example.org/wpush/v2/abc", "https://push.example.org",
+                "push.example.org"
+            ),
+            ("HTTPS://Push.Example.ORG:443/a?b=c", "https://push.example.org", "push.example.org"),
+            (
+                "https://push.example.org:8443/a", "https://push.example.org:8443",
+                "push.example.org"
+            ),
+            ("https://127.0.0.1/a", "https://127.0.0.1", "127.0.0.1"),
+            ("https://[2001:DB8::1]:444/a", "https://[2001:db8::1]:444", "2001:db8::1"),
+            ("https://push.example.org?token=x%2F", "https://push.example.org", "push.example.org"),
+        ])
+    func endpoints(text: String, origin: String, host: String) throws {
+        let endpoint = try PushEndpoint(text)
+        #expect(endpoint.origin == origin)
+        #expect(endpoint.host == host)
+        #expect(endpoint.url.hasPrefix(origin + "/"))
+    }
+
+    @Test(
+        "GW-11 other texts are no endpoints",
+        arguments: [
+            "", "push.example.org/a", "http://push.example.org/a", "ftp://push.example.org/",
+            "https://", "https:///a", "https://user@push.example.org/a",
+            "https://user:secret@push.example.org/a", "https://push.example.org:/a",
+            "https://push.example.org:0/a", "https://push.example.org:65536/a",
+            "https://push.example.org:+80/a", "https://push.example.org/a#b",
+            "https://push.example.org/a b", "https://push.example.org/ä", "https://püsh.example/",
+            "https://push.example.org\\@localhost/", "https://push%2Eexample.org/",
+            "https://push.example.org/a\r\nx: y", "https://[::1/a", "https://[]/a",
+            "https://[fe80::1%25lo]/a", "https://[127.0.0.1]/a",
+            "https://push.example.org/" + String(repeating: "a", count: 2048),
+        ])
+    func noEndpoints(text: String) {
+        #expect(throws: MartletError.self) { try PushEndpoint(text) }
+    }
+
+    @Test(
+        "GW-11 addresses of this machine, of private networks, of groups and of examples are not public",
+        arguments: [
+            ("93.184.216.34", true), ("1.1.1.1", true), ("172.15.0.1", true), ("172.32.0.1", true),
+            ("100.63.255.255", true), ("100.128.0.0", true), ("223.255.255.255", true),
+            ("11.0.0.1", true), ("198.17.0.1", true), ("198.20.0.1", true), ("192.0.1.1", true),
+            ("0.0.0.0", false), ("10.1.2.3", false), ("100.64.0.1", false), ("127.0.0.1", false),
+            ("127.255.255.254", false), ("169.254.169.254", false), ("172.16.0.1", false),
+            ("172.31.255.255", false), ("192.0.0.8", false), ("192.0.2.1", false),
+            ("192.168.1.1", false), ("198.18.0.1", false), ("198.19.0.1", false),
+            ("198.51.100.1", false), ("203.0.113.1", false), ("224.0.0.1", false),
+            ("240.0.0.1", false), ("255.255.255.255", false), ("2606:4700::1111", true),
+            ("2a00:1450:4001::1", true), ("::", false), ("::1", false), ("::ffff:10.0.0.1", false),
+            ("::ffff:1.1.1.1", true), ("::10.0.0.1", false), ("64:ff9b::1.1.1.1", true),
+            ("64:ff9b::127.0.0.1", false), ("64:ff9b:1::1", false), ("100::1", false),
+            ("2001:db8::1", false), ("2001::1", false), ("2001:10::1", false),
+            ("2001:200::1", true),
+            ("2002:0a00:0001::1", false), ("2002:0101:0101::1", true), ("3fff::1", false),
+            ("fc00::1", false), ("fd12::1", false), ("fe80::1", false), ("fec0::1", false),
+            ("ff02::1", false),
+        ])
+    func addresses(text: String, isPublic: Bool) throws {
+        #expect(try #require(PeerAddress(text)).isPublic == isPublic)
+    }
+
+    /// Source: RFC 9110, section 5.6.7, for the date; `date -d` for the seconds.
+    @Test(
+        "GW-11 the status and Retry-After of an answer say what to do",
+        arguments: [
+            (201, nil, PushAnswer.taken), (200, "5", .taken), (202, nil, .taken),
+            (204, nil, .taken), (404, nil, .gone(status: 404)), (410, "5", .gone(status: 410)),
+            (413, nil, .tooLong), (301, nil, .refused(status: 301, reason: "r")),
+            (400, nil, .refused(status: 400, reason: "r")),
+            (401, nil, .refused(status: 401, reason: "r")),
+            (403, "5", .refused(status: 403, reason: "r")),
+            (429, "7", .later(status: 429, reason: "r", seconds: 7)),
+            (429, nil, .later(status: 429, reason: "r", seconds: nil)),
+            (500, nil, .later(status: 500, reason: "r", seconds: nil)),
+            (503, "0", .later(status: 503, reason: "r", seconds: 0)),
+            (503, "-1", .later(status: 503, reason: "r", seconds: nil)),
+            (503, "soon", .later(status: 503, reason: "r", seconds: nil)),
+            (503, "99999999", .later(status: 503, reason: "r", seconds: 86_400)),
+            (
+                503, "Sun, 06 Nov 1994 08:49:37 GMT",
+                .later(status: 503, reason: "r", seconds: 17)
+            ),
+            (
+                503, "Thu, 29 Feb 1996 08:49:37 GMT",
+                .later(status: 503, reason: "r", seconds: 86_400)
+            ),
+            (
+                503, "Sun, 06 Nov 1994 08:49:00 GMT",
+                .later(status: 503, reason: "r", seconds: 0)
+            ),
+            (503, "Sun, 06 Now 1994 08:49:37 GMT", .later(status: 503, reason: "r", seconds: nil)),
+        ] as [(Int, String?, PushAnswer)])
+    func answers(status: Int, retryAfter: String?, answer: PushAnswer) {
+        let read = PushAnswer(
+            status: status, retryAfter: retryAfter, reason: "r", now: 784_111_777 - 17)
+        #expect(read == answer)
+    }
+}
