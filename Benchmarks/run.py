@@ -30,6 +30,7 @@ import micro  # noqa: E402
 import publish  # noqa: E402
 import scale  # noqa: E402
 import tools  # noqa: E402
+import webpush  # noqa: E402
 from build import built  # noqa: E402
 from report import Report  # noqa: E402
 from servers import Unavailable  # noqa: E402
@@ -130,6 +131,9 @@ class Bench:
     def gateway(self):
         gateway.run(self.binaries, self.quick, self.repeats, self.progress, self.report)
 
+    def webpush(self):
+        webpush.run(self.binaries, self.quick, self.repeats, self.progress, self.report)
+
     def console(self):
         console.run(self.binaries, self.quick, self.repeats, self.progress, self.report)
 
@@ -170,8 +174,8 @@ class Bench:
 
 
 SECTIONS = [
-    "fanout", "epoll", "tls", "latency", "cores", "audience", "durable", "gateway", "console",
-    "scale", "micro"]
+    "fanout", "epoll", "tls", "latency", "cores", "audience", "durable", "gateway", "webpush",
+    "console", "scale", "micro"]
 
 
 def main():

@@ -35,6 +35,7 @@ ROWS = {
         "10 M instances: backup; p99 of deliveries beside it; restore and start",
         "≤ 10 s; ≤ 2× quiet; ≤ 30 s"),
     "console": ("open consoles at the greatest rate: what 1 and 20 viewers add", "< 1 % of a loop each"),
+    "webpush": ("idle Web Push user agent with a channel, user space", "≤ 8 KB"),
     "lone bytes": ("bytes written by one lone stored send", "≤ 40 KB"),
     "sets": ("sets against CRoaring: clustered; two dense", "≥ 1×; ≥ 0.9×"),
     "cores": (
