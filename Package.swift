@@ -110,6 +110,10 @@ let package = Package(
         .target(
             name: "MartletLZ4", dependencies: ["MartletStore", "CLZ4"], swiftSettings: common),
         .target(
+            name: "MartletForwarding",
+            dependencies: ["MartletBase", "MartletRows", "MartletEngine"],
+            swiftSettings: memorySafe),
+        .target(
             name: "MartletCluster", dependencies: ["MartletBase", "MartletRows"],
             swiftSettings: memorySafe),
         .target(
@@ -346,6 +350,12 @@ let package = Package(
             dependencies: [
                 "EngineBench", "MartletDelivery", "MartletEngine", "MartletRows", "MartletBits",
                 "MartletBase",
+            ],
+            swiftSettings: common),
+        .testTarget(
+            name: "MartletForwardingTests",
+            dependencies: [
+                "EngineBench", "MartletForwarding", "MartletEngine", "MartletRows", "MartletBase",
             ],
             swiftSettings: common),
         .testTarget(

@@ -13,7 +13,7 @@ public struct Absence: Sendable, Hashable {
     public var through: MessageSequence
     /// Set if the instance has a connection and is in doze: messages of normal priority behind this sequence are held
     /// back. nil: the instance has no connection.
-    private let heldFrom: MessageSequence?
+    package let heldFrom: MessageSequence?
 
     /// The absence of an instance without a connection. All messages count, also messages from before the absence
     /// that wait for an acknowledgement.

@@ -34,6 +34,11 @@ package struct DeviceAllowance: Sendable, Hashable {
     package var messages: MessagesLeft
     /// QUO-2: messages from the device.
     package var upstream: MessagesLeft
+
+    package init(messages: MessagesLeft, upstream: MessagesLeft) {
+        self.messages = messages
+        self.upstream = upstream
+    }
 }
 
 /// The buckets of all devices, by project. An engine has a value for messages to devices (QUO-1) and a value for
