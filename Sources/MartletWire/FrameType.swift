@@ -123,6 +123,17 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case removeBridgeKey = 0xB4
     case listBridgeKeys = 0xB5
     case bridgeKeyPage = 0xB6
+
+    case row = 0xC0
+    case committed = 0xC1
+    case applied = 0xC2
+    case forward = 0xC3
+    case outcome = 0xC4
+    case head = 0xC5
+    case ended = 0xC6
+    case listen = 0xC7
+    case nodeUpstream = 0xC8
+    case seed = 0xC9
 }
 
 extension FrameType {

@@ -8,9 +8,10 @@ import MartletWire
 import Testing
 
 @Suite struct HostileBytesTests {
-    /// Frames that end in a message, which is the rest of the frame, whatever its length.
+    /// Frames that end in a message or in bytes of a node, which are the rest of the frame, whatever their length.
     private static let withMessage = [
-        FrameType.send, .multicast, .deliver, .upstream, .upstreamMessage,
+        FrameType.send, .multicast, .deliver, .upstream, .upstreamMessage, .nodeUpstream, .row,
+        .forward, .outcome, .seed,
     ].map(\.rawValue)
 
     /// Bytes of the body of `hello-new-device`, and of the vectors that continue it.
@@ -102,7 +103,7 @@ import Testing
     func randomBytes() {
         var random = SeededGenerator(state: 5228)
         for _ in 0..<200_000 {
-            let type = UInt8.random(in: 0...0xB0, using: &random)
+            let type = UInt8.random(in: 0...0xC9, using: &random)
             let count = Int.random(in: 0...48, using: &random)
             // Small numbers make counts that nearly fit.
             let body = (0..<count).map { _ in
@@ -110,6 +111,7 @@ import Testing
             }
             _ = try? ClientFrame.decode(type: type, body: body.span.bytes)
             _ = try? BrokerFrame.decode(type: type, body: body.span.bytes)
+            _ = try? NodeFrame.decode(type: type, body: body.span.bytes)
             _ = try? Message.variants(of: body, target: .topic)
             _ = try? Message(decoding: body, unknownTags: .skip)
         }

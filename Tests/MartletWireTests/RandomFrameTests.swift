@@ -428,7 +428,11 @@ struct RandomFrames {
     func roundTrip(seed: UInt64) throws {
         var frames = RandomFrames(random: SeededGenerator(state: seed))
         let sent: [AnyFrame] = (0..<100).map { _ in
-            frames.flag() ? .client(frames.client()) : .broker(frames.broker())
+            switch frames.u8() % 5 {
+            case 0, 1: .client(frames.client())
+            case 2, 3: .broker(frames.broker())
+            default: .node(frames.node())
+            }
         }
         let stream = sent.flatMap(\.encoded)
         var received: [AnyFrame] = []
@@ -443,6 +447,8 @@ struct RandomFrames {
                     received.append(.client(try ClientFrame.decode(type: type, body: body)))
                 case .broker:
                     received.append(.broker(try BrokerFrame.decode(type: type, body: body)))
+                case .node:
+                    received.append(.node(try NodeFrame.decode(type: type, body: body)))
                 }
             }
         }

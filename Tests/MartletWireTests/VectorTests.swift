@@ -540,7 +540,7 @@ private let administrators: [String: AnyFrame] = [
 let vectorValues: [String: AnyFrame] = opening.merging(devices) { a, _ in a }
     .merging(senders) { a, _ in a }.merging(groups) { a, _ in a }
     .merging(reportVectors) { a, _ in a }.merging(administrators) { a, _ in a }
-    .merging(registrationVectors) { a, _ in a }
+    .merging(registrationVectors) { a, _ in a }.merging(nodeVectors) { a, _ in a }
 
 @Suite struct VectorTests {
     @Test("NET-1 every vector has a value here, and every value a vector")

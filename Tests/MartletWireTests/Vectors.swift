@@ -6,16 +6,18 @@
 import Foundation
 import MartletWire
 
-/// A frame of either direction.
+/// A frame of either direction, or between two nodes.
 enum AnyFrame: Hashable {
     case client(ClientFrame)
     case broker(BrokerFrame)
+    case node(NodeFrame)
 
     var encoded: [UInt8] {
         var writer = WireWriter()
         switch self {
         case .client(let frame): frame.encode(into: &writer)
         case .broker(let frame): frame.encode(into: &writer)
+        case .node(let frame): frame.encode(into: &writer)
         }
         return writer.bytes
     }
@@ -25,6 +27,7 @@ enum AnyFrame: Hashable {
         switch self {
         case .client: .client(try ClientFrame.decode(type: type, body: body.span.bytes))
         case .broker: .broker(try BrokerFrame.decode(type: type, body: body.span.bytes))
+        case .node: .node(try NodeFrame.decode(type: type, body: body.span.bytes))
         }
     }
 }

@@ -13,7 +13,8 @@ ABSENT = 0xFFFFFFFF
 NOT_STORED = 1 << 63
 BROKER_FRAME_BYTES_MAX = 262_144
 
-ROLES = {1: "device", 2: "sender", 3: "new device", 4: "administrator", 5: "shared"}
+ROLES = {1: "device", 2: "sender", 3: "new device", 4: "administrator", 5: "shared",
+         6: "node"}
 APPS_PER_CONNECTION_MAX = 64
 PLATFORMS = {1: "android", 2: "apple", 3: "web"}
 TARGETS = {1: "token", 2: "topic", 3: "condition", 4: "group"}
@@ -77,10 +78,15 @@ HELLO_BY_ROLE = {
         ("credential kind", "u8", CREDENTIALS), ("credential", "str")],
     4: [("administrator key", "str"), ("project ID", "str")],
     5: [],
+    6: [("incarnation", "16 bytes"), ("epoch", "u32"), ("row", "u64"), ("chain", "16 bytes"),
+        ("node", "str"), ("address", "str"), ("process", "u64"), ("run", "u32"),
+        ("peer run", "u32"), ("active", "u8", {0: "", 1: ""}), ("lowest row format", "u16"),
+        ("highest row format", "u16"), ("lowest command format", "u8"),
+        ("highest command format", "u8")],
 }
 
 # (number, name, fields). A field is (name, type) or (name, type, allowed values); a type is an
-# integer, "str", "bytes", "rest", "magic", "hello", "end", at which a frame without the named field may end,
+# integer, "str", "bytes", "16 bytes", "all", "rest" (a message), "magic", "hello", "end", at which a frame without the named field may end,
 # "u64 by flag BIT", which is there only if the flags have that bit, or a list of fields, which stands for `u16 n · n × (…)`.
 FRAMES = [
     (0x01, "HELLO", [("magic", "magic"), ("version", "u8", {1: "1"}), ("role", "u8", ROLES),
@@ -260,6 +266,23 @@ FRAMES = [
     (0xB6, "BRIDGE_KEY_PAGE", [C, ("keys", [("push service", "u8", PUSH_SERVICES),
                                             ("key ID", "str"), ("owner", "str"),
                                             ("created", "i64")])]),
+    (0xC0, "ROW", [("epoch", "u32"), ("row", "u64"), ("chain", "16 bytes"), ("body", "all")]),
+    (0xC1, "COMMITTED", [("row", "u64"), ("chain", "16 bytes")]),
+    (0xC2, "APPLIED", [("row", "u64"), ("unanswered", "u64")]),
+    (0xC3, "FORWARD", [("run", "u32"), ("number", "u64"), ("command", "all")]),
+    (0xC4, "OUTCOME", [("run", "u32"), ("number", "u64"), ("row", "u64"), ("outcome", "all")]),
+    (0xC5, "HEAD", [C, ("row", "u64")]),
+    (0xC6, "ENDED", [("fanouts", [("project", "u32"), ("message number", "u64"),
+                                  ("delivered", "u64"), ("blocks", "u32"),
+                                  ("ended", "u8", {0: "", 1: ""})])]),
+    (0xC7, "LISTEN", [("operation", "u8", {1: "listen", 2: "retire", 3: "leave"}),
+                      ("project", "u32"), ("listener", "u64"), ("kept", [("number", "u64")])]),
+    (0xC8, "NODE_UPSTREAM", [("listener", "u64"), ("number", "u64"), ("accepted", "i64"),
+                             ("expires", "i64"), ("token", "str"), ("app name", "str"),
+                             ("message ID", "str"), ("message", "rest")]),
+    (0xC9, "SEED", [("kind", "u8", {1: "request", 2: "part", 3: "end", 4: "cancelled"}),
+                    ("file", "u8", {1: "store", 2: "admin.key", 3: "token.key"}),
+                    ("offset", "u64"), ("content", "all")]),
 ]
 NAMES = {number: name for number, name, _ in FRAMES}
 NUMBERS = {name: number for number, name, _ in FRAMES}
@@ -313,6 +336,13 @@ class Walker:
                 raw = self.take(2)
                 values[name] = self.take(struct.unpack("<H", raw)[0])
                 self.notes.append((raw + values[name], path, f"{len(values[name])} bytes"))
+            elif kind == "16 bytes":
+                values[name] = self.take(16)
+                self.notes.append((values[name], path, values[name].hex()))
+            elif kind == "all":
+                values[name] = self.take(len(self.body) - self.offset)
+                if values[name]:
+                    self.notes.append((values[name], path, f"{len(values[name])} bytes"))
             elif kind == "magic":
                 raw = self.take(4)
                 if raw != b"MRTL":
@@ -371,7 +401,7 @@ def write_fields(fields, values):
             out += b"MRTL"
         elif kind == "hello":
             out += write_fields(HELLO_BY_ROLE[values["role"]], values)
-        elif kind == "rest":
+        elif kind in ("rest", "all", "16 bytes"):
             out += value
         elif kind.startswith("u64 by flag"):
             out += b"" if value is None else struct.pack("<Q", value)
