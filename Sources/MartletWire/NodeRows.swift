@@ -65,24 +65,24 @@ package struct NodeCommitted: WireFrame {
 /// APPLIED (0xC2): the follower's store has all rows up to this row.
 package struct NodeApplied: WireFrame {
     package var row: UInt64
-    /// All commands of the follower with lower numbers are answered, so the active node may forget their answers.
-    package var unanswered: UInt64
+    /// OUTCOMEs that have come over the link. The active node forgets these answers.
+    package var outcomes: UInt64
 
-    package init(row: UInt64, unanswered: UInt64) {
+    package init(row: UInt64, outcomes: UInt64) {
         self.row = row
-        self.unanswered = unanswered
+        self.outcomes = outcomes
     }
 
     package var type: FrameType { .applied }
 
     init(from reader: inout WireReader) throws(WireError) {
         row = try reader.u64()
-        unanswered = try reader.u64()
+        outcomes = try reader.u64()
     }
 
     package func encodeBody(into writer: inout WireWriter) {
         writer.u64(row)
-        writer.u64(unanswered)
+        writer.u64(outcomes)
     }
 }
 

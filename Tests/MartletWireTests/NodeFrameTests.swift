@@ -35,7 +35,7 @@ let nodeVectors: [String: AnyFrame] = [
     "node-row": .node(
         .row(NodeRow(epoch: 3, row: 1001, chain: chain, body: Array("row body".utf8)))),
     "node-committed": .node(.committed(NodeCommitted(row: 1001, chain: chain))),
-    "node-applied": .node(.applied(NodeApplied(row: 1001, unanswered: 5))),
+    "node-applied": .node(.applied(NodeApplied(row: 1001, outcomes: 5))),
     "node-forward": .node(.forward(NodeForward(run: 9, number: 5, command: [1, 24]))),
     "node-outcome": .node(
         .outcome(NodeOutcome(run: 9, number: 5, row: 1001, outcome: [1, 3]))),
@@ -84,7 +84,7 @@ extension RandomFrames {
             .error(ErrorFrame(correlation: u32(), error: MartletError(one(), text())))
         case 4: .row(NodeRow(epoch: u32(), row: u64(), chain: sixteen(), body: bytes()))
         case 5: .committed(NodeCommitted(row: u64(), chain: sixteen()))
-        case 6: .applied(NodeApplied(row: u64(), unanswered: u64()))
+        case 6: .applied(NodeApplied(row: u64(), outcomes: u64()))
         case 7: .forward(NodeForward(run: u32(), number: u64(), command: bytes()))
         case 8: .outcome(NodeOutcome(run: u32(), number: u64(), row: u64(), outcome: bytes()))
         case 9: .head(NodeHead(correlation: correlation(), row: u64()))

@@ -268,7 +268,7 @@ FRAMES = [
                                             ("created", "i64")])]),
     (0xC0, "ROW", [("epoch", "u32"), ("row", "u64"), ("chain", "16 bytes"), ("body", "all")]),
     (0xC1, "COMMITTED", [("row", "u64"), ("chain", "16 bytes")]),
-    (0xC2, "APPLIED", [("row", "u64"), ("unanswered", "u64")]),
+    (0xC2, "APPLIED", [("row", "u64"), ("outcomes", "u64")]),
     (0xC3, "FORWARD", [("run", "u32"), ("number", "u64"), ("command", "all")]),
     (0xC4, "OUTCOME", [("run", "u32"), ("number", "u64"), ("row", "u64"), ("outcome", "all")]),
     (0xC5, "HEAD", [C, ("row", "u64")]),
