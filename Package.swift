@@ -114,7 +114,7 @@ let package = Package(
             dependencies: ["MartletBase", "MartletRows", "MartletEngine"],
             swiftSettings: memorySafe),
         .target(
-            name: "MartletCluster", dependencies: ["MartletBase", "MartletRows"],
+            name: "MartletCluster", dependencies: ["MartletBase", "MartletRows", "MartletWire"],
             swiftSettings: memorySafe),
         .target(
             name: "MartletPostgres", dependencies: ["MartletCluster", "MartletRows", "CPostgres"],
@@ -371,6 +371,12 @@ let package = Package(
             dependencies: [
                 "MartletCluster", "MartletPostgres", "MartletRows", "MartletBase",
                 "MartletSimulator", "CSpawn",
+            ],
+            swiftSettings: common),
+        .testTarget(
+            name: "NodeLinkTests",
+            dependencies: [
+                "EngineBench", "MartletCluster", "MartletRows", "MartletWire", "MartletBase",
             ],
             swiftSettings: common),
         .testTarget(
