@@ -133,6 +133,7 @@ let package = Package(
                 "MartletBase", "MartletBits", "MartletCondition", "MartletWire", "MartletRows",
                 "MartletEngine", "MartletDelivery", "MartletStore", "MartletTransport",
                 "MartletRing", "MartletEpoll", "MartletCrypto", "MartletTicket", "MartletTLS",
+                "MartletCluster", "MartletForwarding",
                 .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
@@ -227,8 +228,8 @@ let package = Package(
         .target(
             name: "MartletCommand",
             dependencies: [
-                "Martlet", "MartletAccess", "MartletAnswers", "MartletClient", "MartletEngine",
-                "MartletStore", "MartletTLS", "MartletTransport",
+                "Martlet", "MartletAccess", "MartletAnswers", "MartletClient", "MartletCluster",
+                "MartletEngine", "MartletRows", "MartletStore", "MartletTLS", "MartletTransport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -236,8 +237,9 @@ let package = Package(
         .executableTarget(
             name: "martlet",
             dependencies: [
-                "Martlet", "MartletClientTLS", "MartletCommand", "MartletConsole",
-                "MartletGateway", "MartletWebPush", "MartletXMPP",
+                "Martlet", "MartletClientTLS", "MartletCluster", "MartletCommand",
+                "MartletConsole", "MartletGateway", "MartletLZ4", "MartletPostgres",
+                "MartletStore", "MartletWebPush", "MartletXMPP",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
@@ -369,8 +371,9 @@ let package = Package(
         .testTarget(
             name: "MartletClusterTests",
             dependencies: [
-                "MartletCluster", "MartletPostgres", "MartletRows", "MartletBase",
-                "MartletSimulator", "CSpawn",
+                "Martlet", "MartletClient", "MartletCluster", "MartletLZ4", "MartletPostgres",
+                "MartletEngine", "MartletRows", "MartletBase", "MartletSimulator", "MartletStore", "CSpawn",
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: common),
         .testTarget(

@@ -26,4 +26,35 @@ package enum ClusterLimits {
     /// OPS-7: bytes of a node's name. PostgreSQL cuts the name of a connection, with the node's name inside, after
     /// 63 bytes.
     package static let nodeNameBytesMax = 40
+    /// OPS-7: longest time of one call of the log by a node. The node looks at its lease and at its own commands
+    /// between two calls.
+    package static let attempt = Duration.milliseconds(1000)
+    /// OPS-7: time for which a row in doubt keeps its transaction open. After the lease's life another node may have
+    /// decided the row's fate, and the node reads on.
+    package static let doubt = Duration.milliseconds(4000)
+    /// OPS-7: pause between two readings of the log by a node without news over a link.
+    package static let pollMilliseconds = 100
+    /// OPS-7: pause between two readings while commands or questions wait for the next row, and no link tells of it.
+    package static let pollWaitingMilliseconds = 5
+    /// OPS-7: time after which a command without an answer is refused: longer than a takeover and a promotion of the
+    /// log's standby take together, because the command may be applied later.
+    package static let unansweredMilliseconds: Int64 = 10_000
+    /// OPS-7: time without an answer of the log after which commands that are not on the way are refused at once.
+    package static let away = Duration.seconds(3)
+    /// OPS-7: time for which the log keeps rows that all nodes have.
+    package static let keep = Duration.seconds(3600)
+    /// OPS-7: bytes that wait on a link. A link with more is closed; its node reads the log, and forwards again.
+    package static let linkBytesMax = 64 << 20
+    /// OPS-7: nodes of a cluster: far more than connections of a usual PostgreSQL allow.
+    package static let linksMax = 64
+    /// OPS-7: commands of a node at the active node. Further ones are refused with a delay.
+    package static let forwardedMax = 65_536
+    /// OPS-7: silence after which the connections of a node count as lost, and after which a node is not ready: longer
+    /// than a takeover and a promotion of the log's standby.
+    package static let silence = Duration.seconds(10)
+    /// OPS-7: further wait of each follower before it takes over, by its place among the living nodes, so that claims
+    /// rarely meet.
+    package static let takeoverStep = Duration.milliseconds(200)
+    /// OPS-7: time for which a question waits for the newest rows, in nanoseconds.
+    package static let questionNanoseconds: UInt64 = 3_000_000_000
 }

@@ -71,10 +71,15 @@ package typealias EncryptionPart =
 package struct ProgramParts: Sendable {
     package var gateway: (any GatewayPart)?
     package var encryption: EncryptionPart?
+    package var cluster: (any ClusterPart)?
 
-    package init(gateway: (any GatewayPart)? = nil, encryption: EncryptionPart? = nil) {
+    package init(
+        gateway: (any GatewayPart)? = nil, encryption: EncryptionPart? = nil,
+        cluster: (any ClusterPart)? = nil
+    ) {
         self.gateway = gateway
         self.encryption = encryption
+        self.cluster = cluster
     }
 
     private static let installed = Mutex(ProgramParts())
@@ -88,6 +93,15 @@ package struct ProgramParts: Sendable {
             throw missing("a gateway", field: "http")
         }
         return gateway
+    }
+
+    /// OPS-7: the cluster's log of this program.
+    /// - Throws: `INVALID_ARGUMENT` in a program without clusters.
+    static func requiredCluster() throws(MartletError) -> any ClusterPart {
+        guard let cluster = installed.withLock({ $0.cluster }) else {
+            throw missing("clusters", field: "cluster")
+        }
+        return cluster
     }
 
     /// The encryption of a client's connections.

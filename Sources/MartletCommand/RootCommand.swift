@@ -43,7 +43,7 @@ package struct RootCommand: AsyncParsableCommand {
             ExplainCommand.self,
             FanoutsCommand.self, TopCommand.self, CheckCommand.self, BackupCommand.self,
             RestoreCommand.self, DemoCommand.self, EmulatorCommand.self, SettingsCommand.self,
-            SizeCommand.self, ConsoleCommand.self, AuditCommand.self,
+            SizeCommand.self, ConsoleCommand.self, AuditCommand.self, ClusterCommand.self,
         ])
 }
 

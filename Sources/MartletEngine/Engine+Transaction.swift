@@ -18,13 +18,14 @@ extension Engine {
     /// Applies the commands of one transaction.
     /// - Parameters:
     ///   - commands: the commands, with the rests of earlier transactions first.
+    ///   - runs: OPS-7: the run of the node of each command; empty: all commands are the broker's own.
     ///   - goesOn: asked before each command that may wait and after each step of a long command. The first command
     ///     is applied without the question, so each transaction makes progress. After a false answer, the engine does
     ///     not ask again.
     /// - Returns: the outcome of each command, in order. A refusal is an outcome.
     /// - Throws: `StorageError` if the store fails. The transaction must then be abandoned.
     package mutating func apply(
-        _ commands: [Command], now: Instant,
+        _ commands: [Command], of runs: [UInt32] = [], now: Instant,
         in storage: borrowing Transaction, goesOn: () -> Bool = { true }
     ) throws(StorageError) -> [Outcome] {
         var budget = AcknowledgingBudget(acknowledgingBounds, for: commands)
@@ -36,7 +37,10 @@ extension Engine {
             if !hasEnded { hasEnded = !goesOn() }
             return !hasEnded
         }
-        for command in commands {
+        invariant(runs.isEmpty || runs.count == commands.count, "Each command has a run.")
+        defer { nodeRun = nil }
+        for (index, command) in commands.enumerated() {
+            if !runs.isEmpty { nodeRun = runs[index] }
             if case .acknowledge(let acknowledgements, let sent) = command {
                 forget(command)
                 together.append((acknowledgements, sent))

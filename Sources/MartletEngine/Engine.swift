@@ -42,6 +42,10 @@ package struct Engine: ~Copyable {
     /// Whether the store has recorded the beginning of the broker's run, perhaps only in the present transaction.
     /// `isBegun` is the committed value.
     var hasBegun = false
+    /// OPS-7: whether the engine is of a node of a cluster. Runs are then begun by the nodes' processes.
+    package var isOfCluster = false
+    /// OPS-7: the run of the node whose command is applied; nil: the run of the broker.
+    var nodeRun: UInt32?
     /// QUO-2, QUO-4: the quotas of all projects.
     let quotas: ProjectQuotas
     private var isBegun = false
@@ -238,7 +242,7 @@ package struct Engine: ~Copyable {
         let limits = self.limits
         if try storage.instances.instance(ordinal, in: project)?.holder == holder {
             try storage.presence.connected(
-                ordinal, in: project, connection, now: now, limits: limits)
+                ordinal, in: project, connection, run: nodeRun, now: now, limits: limits)
         }
         return .done
     }

@@ -16,7 +16,7 @@ enum Program {
                     var settings = ClientTLS(trust: .init(trust))
                     settings.certificate = certificate.map { ($0, $0) }
                     return try settings.encryption()
-                }))
+                }, cluster: PostgresCluster()))
     }
 }
 

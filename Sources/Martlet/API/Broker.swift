@@ -11,7 +11,7 @@ import MartletDelivery
 import MartletEngine
 import MartletEpoll
 import MartletRing
-import MartletStore
+package import MartletStore
 import MartletTLS
 package import MartletTransport
 import Synchronization
@@ -28,7 +28,8 @@ import Synchronization
 /// try await broker.close()
 /// ```
 public final class Broker: Sendable {
-    let store: Store
+    /// The store, for tests that compare the stores of a cluster.
+    package let store: Store
     let committer: Committer
     let gauges: Gauges
     private let inquiry: Inquiry
@@ -39,6 +40,8 @@ public final class Broker: Sendable {
     let configuration: BrokerConfiguration
     private let loops: [RunningLoop]
     private let surveys = LoopSurveys()
+    /// OPS-7: nil: the broker is alone.
+    private let keeper: NodeKeeper?
     /// nil: the port speaks plain text.
     private let tls: TLSServer?
     /// nil without an address.
@@ -130,7 +133,8 @@ public final class Broker: Sendable {
                     address: listener.address.host, port: listener.address.port)
             }
         }
-        store = try Store(storing)
+        let store = try Store(storing)
+        self.store = store
         // A killed broker may have left its address and the URL of its gateway. This broker and its gateway write
         // both anew.
         AddressFile.removeLeft(in: configuration.folder)
@@ -144,9 +148,23 @@ public final class Broker: Sendable {
                 metadata: ["file": "\(path)"])
         }
         quotas = ProjectQuotas(configuration.limits)
+        let cluster = try Self.state(in: configuration.cluster, store)
+        let links = try configuration.cluster.flatMap { (place) throws in
+            try cluster.map { (state) throws in
+                NodeLinks(
+                    place, state,
+                    secret: try DataFolder.tokenSecret(in: configuration.folder),
+                    logger: configuration.logger)
+            }
+        }
+        keeper = configuration.cluster.flatMap { place in
+            cluster.map {
+                NodeKeeper(place, $0, store: store, logger: configuration.logger)
+            }
+        }
         committer = Committer(
             store: store, limits: configuration.limits, quotas: quotas, clock: clock,
-            logger: configuration.logger, metrics: metrics)
+            logger: configuration.logger, metrics: metrics, cluster: cluster, links: links)
         strangers = StrangerBook(
             configuration.limits,
             monotonic: { SystemClock.monotonicMilliseconds() })
@@ -158,13 +176,16 @@ public final class Broker: Sendable {
             Answerer(
                 store: store, programs: committer.programs, gauges: gauges,
                 quotas: quotas, folder: configuration.folder), peers: peers,
-            logger: configuration.logger)
+            logger: configuration.logger, committer: committer)
         var started: [RunningLoop] = []
         do {
             switch transport {
-            case .ioUring: try committer.start(on: UringTransport.self)
-            case .epoll: try committer.start(on: EpollTransport.self)
+            case .ioUring:
+                try committer.start(on: UringTransport.self, in: configuration.cluster)
+            case .epoll: try committer.start(on: EpollTransport.self, in: configuration.cluster)
             }
+            try links?.start(committer)
+            try keeper?.start(committer)
             try inquiry.start()
             switch transport {
             case .ioUring:
@@ -181,6 +202,8 @@ public final class Broker: Sendable {
             Self.stop(started)
             inquiry.stop()
             committer.stop()
+            keeper?.stop()
+            links?.stop()
             throw error
         }
         loops = started
@@ -232,7 +255,7 @@ public final class Broker: Sendable {
         let count =
             configuration.loopCount > 0
             ? configuration.loopCount : max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
-        let numbers = ConnectionNumbers()
+        let numbers = ConnectionNumbers(clock: configuration.cluster == nil ? nil : clock)
         let refusalLog = RefusalLog(configuration.logger)
         let ceiling =
             configuration.deliveriesPerSecond > 0
@@ -318,14 +341,16 @@ public final class Broker: Sendable {
     public func close() async throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         let (loops, inquiry, committer, store, clock) = (loops, inquiry, committer, store, clock)
-        let (address, surveys, hasServed) = (address, surveys, !ports.isEmpty)
-        let logger = configuration.logger
+        let (address, surveys, keeper) = (address, surveys, keeper)
+        let (hasServed, logger) = (!ports.isEmpty, configuration.logger)
         let finish: @Sendable () -> Void = {
             address?.end()?.remove()
             Self.stop(loops)
             surveys.close()
             inquiry.stop()
             committer.stop()
+            keeper?.stop()
+            committer.links?.stop()
             committer.upstream.close()
             committer.watches.close(at: clock())
             store.close()
@@ -413,6 +438,7 @@ public final class Broker: Sendable {
     func ask<Answer>(
         _ question: (borrowing Transaction) throws -> Answer
     ) throws(MartletError) -> Answer {
+        if let refusal = committer.waitForNewer() { throw refusal }
         do {
             return try store.read { (transaction) throws in try question(transaction) }
         } catch let error as MartletError {
@@ -444,6 +470,7 @@ public final class Broker: Sendable {
         }
         var error: MartletError?
         do throws(MartletError) {
+            if let trouble = committer.clusterTrouble { throw .noActiveNode(trouble) }
             _ = try await perform(.touch)
             if let text = committer.storeTrouble {
                 error = MartletError(

@@ -120,6 +120,8 @@ public struct BrokerConfiguration: Sendable {
     /// Called during `Broker.open` with each further percent of a migration of the data folder, and at its beginning and
     /// end; nil: nobody asks.
     public var migrating: (@Sendable (MigrationProgress) -> Void)?
+    /// OPS-7: the broker's place in a cluster; nil: the broker is alone.
+    package var cluster: ClusterConfiguration?
     /// The wall clock. nil: the clock of the system. Tests set another clock.
     public var clock: (@Sendable () -> Instant)?
 

@@ -138,7 +138,7 @@ package final class DoorSender: Sendable {
         do throws(MartletError) {
             let command = try SendCommand(message, projectID: projectID)
             let now = broker.clock()
-            guard LiveSender.takes(command, at: now) else {
+            guard LiveSender.takes(command, at: now), broker.committer.cluster == nil else {
                 return broker.submit(.send(project: number, message: command), received)
             }
             received(try broker.committer.sendLive(command, in: number, now: now))
@@ -175,6 +175,7 @@ package final class DoorSender: Sendable {
     /// UPS-1: begins to listen for messages of devices. Called once.
     package func listen() {
         let (tell, project) = (tell, number)
+        guard broker.committer.handsOutUpstream else { return tell(.closed) }
         let listener = broker.committer.upstream.listen(
             to: project,
             .caller { messages in

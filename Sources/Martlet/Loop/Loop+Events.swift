@@ -237,6 +237,7 @@ extension Loop where Kernel: ~Copyable {
         sendConfirmations()
         endExpiredSenders()
         endHeldRefusals()
+        if !helloHeld.isEmpty { lookAgain() }
         if context.number == 0, let tls = context.tls {
             certificateWatch.look(tls.current.validity, at: context.clock())
         }

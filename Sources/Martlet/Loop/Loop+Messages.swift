@@ -65,6 +65,9 @@ extension Loop where Kernel: ~Copyable {
         case .upstream(let listener, let messages): sendUpstream(messages, to: listener)
         case .asked(let question, let surveys, let number):
             surveys.take(look(question), to: number)
+        case .runEnded: endRun()
+        case .fresh: lookAgain()
+        case .endListeners: endListeners()
         case .drain: beginDraining()
         }
     }

@@ -25,7 +25,9 @@ extension Loop where Kernel: ~Copyable {
                 throw MartletError(.protocolViolation, "HELLO comes once, as the first frame.")
             }
             do { try open(hello, connection) } catch let error as MartletError {
-                try refuse(hello, error, connection)
+                if try !holdForNewer(hello, error, connection) {
+                    try refuse(hello, error, connection)
+                }
             }
             return
         case _ where phase == .hello:
@@ -129,7 +131,7 @@ extension Loop where Kernel: ~Copyable {
             let project = try connection.pointee.principal.senderProject()
             let message = try SendCommand(frame)
             let now = context.clock()
-            if LiveSender.takes(message, at: now) {
+            if LiveSender.takes(message, at: now), context.committer.cluster == nil {
                 try sendLive(message, in: project, frame.correlation, connection, now)
             } else {
                 try ask(.send(project: project, message: message), frame.correlation, connection)
@@ -145,6 +147,7 @@ extension Loop where Kernel: ~Copyable {
                     try UpstreamCommand(frame, from: ordinal, holder, in: project)),
                 frame.correlation, connection)
         case .listenUpstream(let frame):
+            try requireListening()
             listenUpstream(connection, try connection.pointee.principal.senderProject())
             send(.done(Done(correlation: frame.correlation)), to: connection)
         case .upstreamAcknowledge(let frame): try takeUpstream(frame.numbers, connection)

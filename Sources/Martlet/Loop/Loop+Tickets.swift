@@ -64,7 +64,9 @@ extension Loop where Kernel: ~Copyable {
             connection.pointee.phase = .hello
             do {
                 do { try register(next.hello, connection) } catch let error as MartletError {
-                    try refuse(next.hello, error, connection)
+                    if try !holdForNewer(next.hello, error, connection) {
+                        try refuse(next.hello, error, connection)
+                    }
                 }
             } catch {
                 fail(connection, for: error)
@@ -75,7 +77,7 @@ extension Loop where Kernel: ~Copyable {
 
     /// Checks what a new device presents, and asks for its registration. REG-8: a device that may not register costs
     /// its address nothing, because other devices of the address may.
-    private mutating func register(
+    mutating func register(
         _ hello: Hello, _ connection: UnsafeMutablePointer<Connection>
     ) throws {
         guard case .newDevice(let projectID, let appName, let platform, let credential) = hello

@@ -55,12 +55,31 @@ struct LoopContext: Sendable {
 /// connection of the device always stays, and the store forgets no connection when such a session ends.
 final class ConnectionNumbers: Sendable {
     /// Numbers up to here are of the door's sessions: more than a broker has in a lifetime, and the numbers of
-    /// connections stay below 2^53, up to which JSON numbers are exact.
+    /// connections of a broker alone stay below 2^53, up to which JSON numbers are exact.
     private static let bridgeMax: UInt64 = 1 << 40
-    private let last = Atomic<UInt64>(0)
+    /// OPS-7: connections of a node in a millisecond before its numbers run ahead of the clock.
+    private static let perMillisecond: UInt64 = 1 << 20
+
+    private let last = Atomic<UInt64>(bridgeMax)
+    private let lastBridge = Atomic<UInt64>(0)
+    private let clock: (@Sendable () -> Instant)?
+
+    /// - Parameter clock: OPS-7: the clock of a node of a cluster. Numbers of all nodes then rise with the time, so of
+    ///   two connections of an instance the later has the higher number.
+    init(clock: (@Sendable () -> Instant)? = nil) { self.clock = clock }
 
     func next(isBridge: Bool = false) -> UInt64 {
-        last.add(1, ordering: .relaxed).newValue + (isBridge ? 0 : Self.bridgeMax)
+        guard !isBridge else { return lastBridge.add(1, ordering: .relaxed).newValue }
+        guard let clock else { return last.add(1, ordering: .relaxed).newValue }
+        let least = UInt64(max(clock().millisecondsSince1970, 0)) * Self.perMillisecond
+        while true {
+            let before = last.load(ordering: .relaxed)
+            let number = max(before + 1, least)
+            if last.compareExchange(expected: before, desired: number, ordering: .relaxed).exchanged
+            {
+                return number
+            }
+        }
     }
 
     static func isBridge(_ number: UInt64) -> Bool { number <= bridgeMax }
@@ -182,6 +201,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// REG-7: tickets to be verified, and how many this turn may still verify.
     var waitingTickets = AddressTurns<WaitingTicket>()
     var ticketsLeft = 0
+    /// OPS-7: HELLOs that a newer store may accept.
+    var helloHeld: [HeldHello] = []
     /// REG-10: refusals that wait, in the order of their ends.
     var heldRefusals: [HeldRefusal] = []
     /// OPS-6: looks at the certificate of the port. One loop of a broker has a use for the watch.
@@ -467,7 +488,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             case .connection(_, let id, let context):
                 handle(.outcome(id, context, .refused(refusal)))
             case .acknowledging, .connected, .undoing: if isFull { kept.append(request) }
-            case .caller, .counting: break
+            case .caller, .counting, .node: break
             }
         }
         requests.insert(contentsOf: kept, at: 0)

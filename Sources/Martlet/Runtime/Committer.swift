@@ -61,23 +61,29 @@ final class Committer: Sendable {
     /// EMB-3: the watchers of projects.
     let watches: WatchBook
     let metrics: BrokerMetrics
-    private let logger: Logger
-    private let clock: @Sendable () -> Instant
+    let logger: Logger
+    let clock: @Sendable () -> Instant
+    /// OPS-7: the node's state in its cluster; nil: the broker is alone.
+    let cluster: ClusterState?
+    /// OPS-7: the links to the other nodes; nil: the broker is alone.
+    let links: NodeLinks?
     /// OPS-11: the limits, which may change.
     let limits: LimitsInForce
     private let quotas: ProjectQuotas
     private let trouble = Mutex(StoreTrouble())
     private let loops = Mutex<[LoopHandle]>([])
-    private let isStopping = Atomic(false)
+    let isStopping = Atomic(false)
     private let place = Mutex<(address: TransportAddress, waker: TransportWaker)?>(nil)
     private let thread = Mutex<SystemThread?>(nil)
 
     init(
         store: Store, limits: MailboxLimits, quotas: ProjectQuotas,
         clock: @escaping @Sendable () -> Instant, logger: Logger,
-        metrics: BrokerMetrics
+        metrics: BrokerMetrics, cluster: ClusterState? = nil, links: NodeLinks? = nil
     ) {
         self.store = store
+        self.cluster = cluster
+        self.links = links
         watches = WatchBook(store.ledgers)
         let inForce = LimitsInForce(limits)
         self.limits = inForce
@@ -95,7 +101,10 @@ final class Committer: Sendable {
 
     /// Starts the thread.
     /// - Throws: `TransportError` if the kernel gives no transport, `MartletError` if the kernel gives no thread.
-    func start<Kernel: SocketTransport & ~Copyable>(on kernel: Kernel.Type) throws {
+    /// - Parameter cluster: OPS-7: the broker's place in a cluster.
+    func start<Kernel: SocketTransport & ~Copyable>(
+        on kernel: Kernel.Type, in cluster: ClusterConfiguration? = nil
+    ) throws {
         let startup = Startup<Void>()
         let running = try SystemThread(name: "martlet-commit") { [self] in
             ThreadScheduling.runLater()
@@ -103,7 +112,13 @@ final class Committer: Sendable {
                 var transport = try Kernel(connectionsMax: 0)
                 place.withLock { $0 = (transport.address, transport.waker) }
                 startup.tell(.success(()))
-                run(&transport)
+                if let cluster {
+                    run(as: cluster, &transport)
+                } else {
+                    var engine = makeEngine()
+                    var waiting = WaitingCommands()
+                    run(&engine, &waiting, &transport)
+                }
             } catch {
                 startup.tell(.failure(error))
             }
@@ -147,14 +162,19 @@ final class Committer: Sendable {
 
     // MARK: The committer's thread
 
-    private func run(_ transport: inout some Transport & ~Copyable) {
-        var engine = makeEngine()
+    /// Applies commands until the broker stops.
+    /// - Parameter node: OPS-7: the node of a cluster. The function also returns when the node is not active any more.
+    ///   Then `waiting` has the commands that were not applied.
+    func run(
+        _ engine: inout Engine, _ waiting: inout WaitingCommands,
+        _ transport: inout some Transport & ~Copyable, on node: ClusterNode? = nil
+    ) {
         var hasMore = false
         var lastAsked: UInt64 = 0
-        var waiting = WaitingCommands()
         var gathering = Gathering()
         var changeCount: UInt64 = 0
         while true {
+            if let node, !goesOn(leading: node) { return }
             if limits.changeCount != changeCount {
                 changeCount = limits.changeCount
                 engine.change(limits: limits.value)
@@ -167,7 +187,9 @@ final class Committer: Sendable {
             take(inbox.drain(), into: &waiting, &gathering, &transport)
             if waiting.isEmpty {
                 if isLast {
-                    if !liveSending.counts.isEmpty { finish(withCounts(), &engine, &transport) }
+                    if !liveSending.counts.isEmpty {
+                        finish(withCounts(), &engine, &transport, on: node)
+                    }
                     return
                 }
                 if !engine.canBeginDeferred {
@@ -176,7 +198,9 @@ final class Committer: Sendable {
                     let rest =
                         since < Self.besideCommandsNanoseconds && !upstream.isDue
                         ? Self.restBesideCommandsMilliseconds : Self.restMilliseconds
-                    wait(isBusy ? rest : Self.idleMilliseconds, &transport)
+                    if !(cluster?.hasNews ?? false) {
+                        wait(isBusy ? rest : Self.idleMilliseconds, &transport)
+                    }
                     take(inbox.drain(), into: &waiting, &gathering, &transport)
                 }
             }
@@ -186,9 +210,14 @@ final class Committer: Sendable {
             }
             let began = SystemClock.monotonicNanoseconds()
             var batch = waiting.next() + withCounts()
-            let done = commit(&batch, from: &waiting, &engine)
-            waiting.putBack(batch, done.outcomes)
-            publish(batch, done, &transport)
+            let done = commit(&batch, from: &waiting, &engine, on: node)
+            // The commands of a row in doubt wait for the row's fate.
+            if node?.doubted == nil { waiting.putBack(batch, done.outcomes) }
+            if let refusal = done.refusal, let node {
+                guard goesOn(leading: node, after: refusal) else { return }
+            }
+            publish(batch, done, &transport, on: node)
+            if let node, done.isLogged { links?.committed(node.position) }
             hasMore = done.hasMore
             let now = SystemClock.monotonicNanoseconds()
             if watches.isWatched { watches.tick(nanoseconds: now, at: clock()) }
@@ -225,17 +254,19 @@ final class Committer: Sendable {
     }
 
     private func finish(
-        _ batch: [Request], _ engine: inout Engine, _ transport: inout some Transport & ~Copyable
+        _ batch: [Request], _ engine: inout Engine, _ transport: inout some Transport & ~Copyable,
+        on node: ClusterNode?
     ) {
         var batch = batch
-        let done = commit(&batch, &engine)
-        publish(batch, done, &transport)
+        let done = commit(&batch, &engine, on: node)
+        publish(batch, done, &transport, on: node)
     }
 
     /// Commits a batch within the time bounds of a transaction.
     /// - Parameter batch: commands of newcomers that join the transaction are appended.
     private func commit(
-        _ batch: inout [Request], from waiting: inout WaitingCommands, _ engine: inout Engine
+        _ batch: inout [Request], from waiting: inout WaitingCommands, _ engine: inout Engine,
+        on node: ClusterNode?
     ) -> Committed {
         let isAlone = waiting.isAlone
         engine.acknowledgingBounds = isAlone ? .alone : .shared
@@ -243,7 +274,8 @@ final class Committer: Sendable {
         let end =
             began + (isAlone ? Self.applyingAloneNanoseconds : Self.applyingSharedNanoseconds)
         var nextLook = began + Self.lookNanoseconds
-        return commit(&batch, &engine) {
+        if let node { node.drop(&batch) }
+        return commit(&batch, &engine, on: node) {
             let now = SystemClock.monotonicNanoseconds()
             guard now >= nextLook else { return true }
             nextLook = now + Self.lookNanoseconds
@@ -251,11 +283,13 @@ final class Committer: Sendable {
             return now < end && !waiting.mustEnd
         } joining: { canAsk in
             waiting.add(inbox.drain())
-            return waiting.joining(canAsk: canAsk)
+            var joining = waiting.joining(canAsk: canAsk)
+            if let node { node.drop(&joining) }
+            return joining
         }
     }
 
-    private func wait(_ timeoutMilliseconds: Int, _ transport: inout some Transport & ~Copyable) {
+    func wait(_ timeoutMilliseconds: Int, _ transport: inout some Transport & ~Copyable) {
         wait(microseconds: timeoutMilliseconds * 1000, &transport)
     }
 
@@ -295,6 +329,12 @@ final class Committer: Sendable {
         var own: [Outcome] = []
         /// Whether more due work is left.
         var hasMore = false
+        /// OPS-7: what nodes learn about each other by the transaction.
+        var news: [ClusterEvent] = []
+        /// OPS-7: whether the transaction's row has the outcomes of forwarded commands.
+        var isLogged = false
+        /// OPS-7: the reason for which the log has not taken the transaction. All commands are unfinished then.
+        var refusal: LogRefusal?
     }
 
     /// Applies a batch and a step of due work in a transaction. All outcomes are durable on return. If the
@@ -305,45 +345,75 @@ final class Committer: Sendable {
     ///   - joining: further commands for the transaction, requested once and appended to the batch. `canAsk` is
     ///     false if acknowledgements are left, so commands that depend on them must not join.
     func commit(
-        _ batch: inout [Request], _ engine: inout Engine, goesOn: () -> Bool = { true },
+        _ batch: inout [Request], _ engine: inout Engine, on node: ClusterNode? = nil,
+        goesOn: () -> Bool = { true },
         joining: (_ canAsk: Bool) -> [Request] = { _ in [] }
     ) -> Committed {
-        let now = clock()
+        let now = node.map { max(clock(), $0.floor) } ?? clock()
         let ownCount = batch.count
         noteRoom(&engine)
-        do throws(StorageError) {
+        do throws(LoggedWriteError<LogRefusal>) {
             var isAgain = false
             let began = SystemClock.monotonicNanoseconds()
-            let done = try store.write { (transaction) throws(StorageError) in
+            var done = try write { (transaction) throws(StorageError) in
                 // The map was full. The engine drops its state of the first attempt, because the attempt was
                 // undone.
                 if isAgain { engine.abandon() }
                 isAgain = true
                 var done = Committed()
+                if let node { done.news = try node.changeRuns(now: now, in: transaction) }
                 let advance = try engine.advance(
                     now: now, commandCount: batch.count, in: transaction)
                 done.own = advance.outcomes
                 done.hasMore = advance.hasMore
                 done.outcomes = try engine.apply(
-                    batch.prefix(ownCount).map(\.command), now: now, in: transaction,
-                    goesOn: goesOn)
+                    batch.prefix(ownCount).map(\.command), of: node?.runs(of: batch.prefix(ownCount)) ?? [],
+                    now: now, in: transaction, goesOn: goesOn)
                 if batch.count == ownCount {
                     batch += joining(!done.outcomes.contains { $0.isUnfinishedAcknowledging })
                 }
                 if batch.count > ownCount {
                     done.outcomes += try engine.apply(
-                        batch.dropFirst(ownCount).map(\.command), now: now, in: transaction)
+                        batch.dropFirst(ownCount).map(\.command),
+                        of: node?.runs(of: batch.dropFirst(ownCount)) ?? [], now: now,
+                        in: transaction)
                 }
                 return done
+            } log: { (operations, done) throws(LogRefusal) in
+                guard let node else { return nil }
+                do throws(LogRefusal) {
+                    return try node.append(
+                        operations, done.news + events(of: batch, done),
+                        node.outcomes(of: batch, done), at: now)
+                } catch {
+                    if case .doubt(let row) = error {
+                        node.doubted = DoubtedBatch(row: row, batch: batch, outcomes: done.outcomes)
+                    }
+                    throw error
+                }
             }
             engine.committed()
+            if let node {
+                done.isLogged = true
+                node.committed(done.news)
+            }
             if watches.isWatched { watches.count(store.ledgers.takeWatchedCounts()) }
             metrics.committed(after: SystemClock.monotonicNanoseconds() - began)
             return done
         } catch {
             engine.abandon()
+            let fault: StorageError
+            switch error {
+            case .store(let error): fault = error
+            case .refused(let refusal):
+                var done = Committed()
+                done.refusal = refusal
+                done.outcomes = batch.map { .unfinished($0.command) }
+                return done
+            case .behind(let error): endProcess(error)
+            }
             guard !batch.isEmpty else {
-                note("what is due could not be done", error)
+                note("what is due could not be done", fault)
                 return Committed()
             }
             // Each command gets a transaction of its own, so that a command refused by the store does not stop
@@ -351,22 +421,31 @@ final class Committer: Sendable {
             if batch.count > 1 {
                 var all = Committed()
                 for request in batch {
+                    guard all.refusal == nil else {
+                        all.outcomes.append(.unfinished(request.command))
+                        continue
+                    }
+                    guard node?.mustDrop(request) != true else {
+                        all.outcomes.append(.done)
+                        continue
+                    }
                     var single = [request]
-                    var one = commit(&single, &engine)
+                    var one = commit(&single, &engine, on: node)
                     all.own += one.own
-                    while case .unfinished(let rest) = one.outcomes[0] {
+                    while one.refusal == nil, case .unfinished(let rest) = one.outcomes[0] {
                         single = [Request(command: rest, reply: request.reply)]
-                        one = commit(&single, &engine)
+                        one = commit(&single, &engine, on: node)
                         all.own += one.own
                     }
                     all.outcomes += one.outcomes
                     all.hasMore = one.hasMore
+                    all.refusal = one.refusal
                 }
                 return all
             }
-            note("a command could not be stored", error)
+            note("a command could not be stored", fault)
             let refusal = MartletError(
-                .unavailable, "The store cannot take this now (\(error)).",
+                .unavailable, "The store cannot take this now (\(fault)).",
                 retryDelayMilliseconds: 1000)
             return Committed(outcomes: [.refused(refusal)])
         }
@@ -397,7 +476,7 @@ final class Committer: Sendable {
         logger.error(what, metadata: ["error": "\(error)", "count": "\(count)"])
     }
 
-    private static func acknowledged(
+    static func acknowledged(
         _ batch: UInt64, _ command: Command, _ outcome: Outcome
     ) -> LoopMessage {
         guard case .refused = outcome, case .acknowledge(let lost, _) = command else {
@@ -409,7 +488,8 @@ final class Committer: Sendable {
 
     /// Hands the outcomes of a batch to the callers and the loops.
     func publish(
-        _ batch: [Request], _ done: Committed, _ transport: inout some Transport & ~Copyable
+        _ batch: [Request], _ done: Committed, _ transport: inout some Transport & ~Copyable,
+        on node: ClusterNode? = nil
     ) {
         invariant(batch.count == done.outcomes.count, "Each command has an outcome.")
         let loops = loops.withLock { $0 }
@@ -467,27 +547,17 @@ final class Committer: Sendable {
             if isBridged, let news = outcome.bridgeNews(of: request.command) {
                 bridgeNews.append(news)
             }
-            switch request.reply {
-            case .connection(let loop, let connection, let context):
-                messages[loop].append(.outcome(connection, context, outcome))
-            case .caller(let tell): tell(outcome)
-            case .counting:
-                if case .refused = outcome, case .count(let days) = request.command {
-                    liveSending.counts.giveBack(days)
+            if let node {
+                // NET-4: other loops of the node know of the connection; loops of other nodes learn of it by the row.
+                if case .node = request.reply,
+                    case .connected(let project, let ordinal, let number)? =
+                        ClusterEvent(connected: request.command, outcome)
+                {
+                    tellAll(.connected(project, ordinal, connectionNumber: number))
                 }
-            case .undoing(let loop, let newcomer):
-                if case .refused(let error) = outcome, error.word == .unavailable {
-                    messages[loop].append(.notUndone(newcomer))
-                }
-            case .acknowledging(let loop, let batch):
-                messages[loop].append(Self.acknowledged(batch, request.command, outcome))
-            case .connected(let loop, let connection, let number):
-                if case .refused = outcome {
-                    messages[loop].append(.notStored(connection))
-                } else {
-                    messages[loop].append(.stored(connection, connectionNumber: number))
-                }
+                node.answer(request, outcome, isLogged: done.isLogged)
             }
+            answer(request, outcome, &messages)
         }
         bridges.tell(bridgeNews)
         for project in receipts { tellAll(.receipts(project)) }
@@ -498,6 +568,41 @@ final class Committer: Sendable {
             case .caller(let tell): tell(handing.messages)
             }
         }
+        tell(messages, loops, &transport)
+    }
+
+    /// Tells the receiver of an outcome.
+    /// - Parameter messages: by loop, the messages to be told.
+    func answer(_ request: Request, _ outcome: Outcome, _ messages: inout [[LoopMessage]]) {
+        switch request.reply {
+        case .connection(let loop, let connection, let context):
+            messages[loop].append(.outcome(connection, context, outcome))
+        case .caller(let tell): tell(outcome)
+        case .counting:
+            if case .refused = outcome, case .count(let days) = request.command {
+                liveSending.counts.giveBack(days)
+            }
+        case .undoing(let loop, let newcomer):
+            if case .refused(let error) = outcome, error.word == .unavailable {
+                messages[loop].append(.notUndone(newcomer))
+            }
+        case .acknowledging(let loop, let batch):
+            messages[loop].append(Self.acknowledged(batch, request.command, outcome))
+        case .connected(let loop, let connection, let number):
+            if case .refused = outcome {
+                messages[loop].append(.notStored(connection))
+            } else {
+                messages[loop].append(.stored(connection, connectionNumber: number))
+            }
+        case .node: break
+        }
+    }
+
+    /// Hands messages to the loops.
+    func tell(
+        _ messages: [[LoopMessage]], _ loops: [LoopHandle],
+        _ transport: inout some Transport & ~Copyable
+    ) {
         var hasWakes = false
         for (loop, batch) in zip(loops, messages) where !batch.isEmpty {
             if case .taken(mustWake: true) = loop.inbox.push(batch) {
@@ -536,7 +641,7 @@ extension Request {
 
 extension Command {
     /// REG-9: ID of the credential that the command revokes.
-    fileprivate var revokedKeyID: String? {
+    var revokedKeyID: String? {
         switch self {
         case .revokeKey(_, let keyID), .revokeServiceAccount(_, let keyID): keyID
         default: nil
@@ -545,7 +650,7 @@ extension Command {
 }
 
 extension Outcome {
-    fileprivate var isRefused: Bool { if case .refused = self { true } else { false } }
+    var isRefused: Bool { if case .refused = self { true } else { false } }
 
     /// Whether some acknowledgements of the command are left.
     fileprivate var isUnfinishedAcknowledging: Bool {

@@ -31,11 +31,14 @@ final class Inquiry: @unchecked Sendable {
     let answerer: Answerer
     private let peers: Peers
     private let logger: Logger
+    /// OPS-7: nil: the broker is alone, and its store has everything.
+    private let committer: Committer?
     private let waiting = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
     private let isStopping = Atomic(false)
     private let thread = Mutex<SystemThread?>(nil)
 
-    init(_ answerer: Answerer, peers: Peers, logger: Logger) {
+    init(_ answerer: Answerer, peers: Peers, logger: Logger, committer: Committer? = nil) {
+        self.committer = committer?.cluster == nil ? nil : committer
         self.answerer = answerer
         self.peers = peers
         self.logger = logger
@@ -83,9 +86,12 @@ final class Inquiry: @unchecked Sendable {
     /// - Returns: the number of questions.
     func answerWaiting() -> Int {
         let questions = inbox.drain()
+        let refusal = questions.isEmpty ? nil : committer?.waitForNewer()
         for question in questions {
             let answer = LoopMessage.answer(
-                question.connection, question.charge, answer(question))
+                question.connection, question.charge,
+                refusal.map { .error(ErrorFrame(correlation: question.correlation, error: $0)) }
+                    ?? answer(question))
             invariant(question.loop < peers.all.count, "A question comes from a loop.")
             let loop = peers.all[question.loop]
             if case .taken(mustWake: true) = loop.inbox.push([answer]) { loop.waker.wake() }

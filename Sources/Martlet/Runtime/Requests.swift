@@ -35,6 +35,8 @@ enum ReplyTo: Sendable {
     /// The loop that registered an instance and could not send the token. The loop tries again if the store
     /// refuses to unregister the instance.
     case undoing(loop: Int, Newcomer)
+    /// OPS-7: another node of the cluster, which has numbered the command. The row has the outcome.
+    case node(run: UInt32, number: UInt64, epoch: UInt32)
 }
 
 /// The loop's part of a request, kept with the request on its way to the committer and back. Secrets that are
@@ -91,6 +93,12 @@ enum LoopMessage: Sendable {
     case upstream(UInt64, [UpstreamMessage])
     /// GW-9: a question to all loops, with its number among the surveys.
     case asked(LoopQuestion, by: LoopSurveys, number: UInt64)
+    /// OPS-7: the run of this node has ended, and its connections count as lost: devices connect again.
+    case runEnded
+    /// OPS-7: the store is as new as some waiting HELLOs need.
+    case fresh
+    /// OPS-7: the node is not active any more, so messages of devices are handed out by another node.
+    case endListeners
     /// NET-5: finish accepted requests, then end.
     case drain
 }

@@ -173,6 +173,17 @@ package struct WaitingCommands {
         return refused
     }
 
+    /// OPS-7: takes all commands, between two transactions. The commands of a line keep their order.
+    package mutating func takeAll() -> [Request] {
+        var all = Array(common.requests[common.first...])
+        for name in order {
+            let line = lines[name]!
+            all += line.requests[line.first...]
+        }
+        self = WaitingCommands()
+        return all
+    }
+
     // MARK: A transaction
 
     /// Takes the commands of the next transaction.

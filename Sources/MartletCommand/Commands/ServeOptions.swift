@@ -25,6 +25,7 @@ enum TransportOption: String, ExpressibleByArgument, CaseIterable {
 
 struct ServeOptions: ParsableArguments {
     @OptionGroup var folder: FolderOptions
+    @OptionGroup var place: NodeOptions
 
     @Option(
         help: ArgumentHelp(
@@ -201,7 +202,8 @@ struct ServeOptions: ParsableArguments {
     /// OPS-11: the settings that a broker keeps until its end, with their values as text.
     var kept: [(setting: String, value: String)] {
         [
-            ("data", "\(folder.access.folder)"), ("host", host), ("port", "\(port)"),
+            ("data", "\(folder.access.folder)"), ("cluster", place.cluster ?? ""),
+            ("node", place.node ?? ""), ("node-address", place.nodeAddress ?? ""), ("host", host), ("port", "\(port)"),
             ("listen", "\(listen)"), ("plain-elsewhere", "\(plainElsewhere)"),
             ("proxy", "\(proxy)"), ("tls-certificate", "\(tlsCertificate ?? "")"),
             ("tls-key", "\(tlsKey ?? "")"), ("tls-client-ca", "\(tlsClientCa ?? "")"),
@@ -256,6 +258,7 @@ struct ServeOptions: ParsableArguments {
     ) async throws -> Broker {
         var configuration = configuration
         configuration.migrating = migrating
+        configuration.cluster = try place.configuration()
         if hasLocalListener, !configuration.listeners.contains(where: { configuration.isLocal($0) })
         {
             configuration.listeners.append(

@@ -13,7 +13,7 @@ enum Settings {
     /// Names of settings. A name is a flag without the leading hyphens, and a name in the file. In the environment
     /// the name is in capitals, with `_` for `-` and `MARTLET_` in front.
     static let names: [String] = [
-        "data", "host", "port", "listen", "plain-elsewhere", "proxy", "tls-certificate", "tls-key",
+        "data", "cluster", "node", "node-address", "host", "port", "listen", "plain-elsewhere", "proxy", "tls-certificate", "tls-key",
         "tls-client-ca", "tls-client-senders", "transport", "require-io-uring", "loops",
         "connections-per-loop", "idle-seconds", "handshake-seconds", "frame-seconds", "limit",
         "deliveries-per-second", "log-level", "log-format", "metrics", "http",
@@ -31,7 +31,8 @@ enum Settings {
     /// Settings that are valid only together, and so are not judged singly.
     private static let pairs: Set<String> = [
         "tls-certificate", "tls-key", "tls-client-ca", "tls-client-senders",
-        "http-certificate", "http-key", "xmpp-certificate", "xmpp-key",
+        "http-certificate", "http-key", "xmpp-certificate", "xmpp-key", "cluster", "node",
+        "node-address",
     ]
     private static let commands: Set<String> = ["serve", "gateway"]
 

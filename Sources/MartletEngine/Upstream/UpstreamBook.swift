@@ -171,6 +171,19 @@ package final class UpstreamBook: Sendable {
         for case .caller(let tell) in destinations { tell([]) }
     }
 
+    /// OPS-7: forgets all listeners and messages, as another node of a cluster hands out. Tells embedders the end of
+    /// messages.
+    package func forget() {
+        let destinations = state.withLock { state in
+            let destinations = state.listeners.values.map(\.destination)
+            var new = State()
+            new.listenersEver = state.listenersEver
+            state = new
+            return destinations
+        }
+        for case .caller(let tell) in destinations { tell([]) }
+    }
+
     /// Whether the project's listeners have room for `count` messages.
     func hasRoom(for count: Int, in project: ProjectNumber) -> Bool {
         state.withLock { state in

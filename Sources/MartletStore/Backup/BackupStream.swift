@@ -98,6 +98,8 @@ package enum BackupError: Error, Sendable, CustomStringConvertible {
     /// The indexes of the snapshot, or of the restored rows, do not agree.
     case unclean(problemCount: UInt64, isRestore: Bool)
     case file(String, text: String)
+    /// OPS-7: the backup is of a folder that belongs to no cluster.
+    case noNode
 
     package var description: String {
         switch self {
@@ -124,6 +126,11 @@ package enum BackupError: Error, Sendable, CustomStringConvertible {
             """
         case .unclean(let count, true):
             "\(count) problems were found in the backup. Nothing was changed. Take another backup."
+        case .noNode:
+            """
+            The backup is of a folder that belongs to no cluster. Take a backup of a node of the \
+            cluster.
+            """
         case .file(let path, let text):
             "'\(path)' cannot be used: \(text)."
         }

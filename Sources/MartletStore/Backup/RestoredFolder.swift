@@ -83,10 +83,13 @@ package struct RestoredFolder: ~Copyable {
 
     /// OPS-3: restores a backup.
     ///
-    /// - Parameter accepts: judges the summary before anything is moved into place.
+    /// - Parameters:
+    ///   - asNode: OPS-7: the folder of another node of the cluster. It goes on where the backup stands in the cluster's
+    ///     log, so its sequences are those of the backup. Otherwise the restored folder belongs to no cluster.
+    ///   - accepts: judges the summary before anything is moved into place.
     /// - Throws: `BackupError`, `StorageError` or the error of `accepts`. The destination is empty then.
     package func restore(
-        from descriptor: Int32, progress: (BackupProgress) -> Void,
+        from descriptor: Int32, asNode: Bool = false, progress: (BackupProgress) -> Void,
         accepts: (BackupSummary) throws -> Void
     ) throws -> BackupSummary {
         do {
@@ -111,7 +114,12 @@ package struct RestoredFolder: ~Copyable {
                 throw BackupError.unclean(problemCount: report.problemCount, isRestore: true)
             }
             try accepts(summary)
-            try Self.skipSequences(in: store)
+            if asNode {
+                guard try store.logPosition() != nil else { throw BackupError.noNode }
+            } else {
+                try store.leaveCluster()
+                try Self.skipSequences(in: store)
+            }
             try store.environment.sync()
             store.close()
             for (name, bytes) in files { try Self.write(bytes, to: aside + "/" + name) }

@@ -50,6 +50,14 @@ extension Store {
         }
     }
 
+    /// Forgets the cluster. The store then belongs to none, and its contents may go another way than the cluster's.
+    package func leaveCluster() throws(StorageError) {
+        try write { (transaction) throws(StorageError) in
+            _ = try transaction.raw.delete(.meta, LogPosition.key)
+            _ = try transaction.raw.delete(.meta, LivingRunsRow.key)
+        }
+    }
+
     /// Runs `body` in the writing transaction, hands its operations to `log`, and commits the transaction if the log
     /// has taken them. The transaction is open in the meantime: readers see the state before, and no other transaction
     /// begins. If the map is full, the map is doubled; `body` runs again only if the log was not asked yet.

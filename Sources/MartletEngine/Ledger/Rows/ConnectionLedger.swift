@@ -3,7 +3,12 @@
 // Lost connections: the broker ended before it wrote their ends. A lost connection counts as ended when the next run
 // of the broker began, at the project's last sequence of that time. A run writes this ending down once per project,
 // so a broker starts quickly, however many connections were lost. A lost connection is ended when its instance is
-// looked at. A walk in bounded steps ends the other connections. Rests on MailboxLedger and ProjectLedger.
+// looked at. A walk in bounded steps ends the other connections.
+//
+// OPS-7: in a cluster each node's process has a run, and several runs live. The end of a run is written under the number
+// after the run, so that each lost connection finds the ending of its own run. The number of the row `run` of `meta` is
+// the last number of a run, and a run that ends raises the number if the run has it: a number without a process is no
+// connection's. Rests on MailboxLedger and ProjectLedger.
 
 package import MartletBase
 package import MartletRows
@@ -21,17 +26,71 @@ package struct ConnectionLedger: Ledger {
     package func beginRun(now: Instant) throws(StorageError) {
         var run = try mailboxes.run()
         run.number += 1
-        run.position = nil
+        run.position = try writeEndings(under: run.number, now: now)
+        try raw.put(.meta, RunRow.key, run.bytes)
+    }
+
+    /// Writes an ending for each project that has connections.
+    /// - Returns: the first place with a connection.
+    private func writeEndings(
+        under number: UInt32, now: Instant
+    ) throws(StorageError) -> (project: ProjectNumber, ordinal: Ordinal)? {
+        var position: (project: ProjectNumber, ordinal: Ordinal)?
         var next: UInt32? = 0
         while let from = next, let first = try firstConnection(from: ProjectNumber(from)) {
             let last = try projects.project(first)?.lastSequence ?? .none
             try raw.put(
-                .runs, Self.ending(run.number, in: first),
+                .runs, Self.ending(number, in: first),
                 EndingRow(position: last, at: now).bytes)
-            if run.position == nil { run.position = (first, Ordinal(0)) }
+            if position == nil { position = (first, Ordinal(0)) }
             next = first.rawValue < .max ? first.rawValue + 1 : nil
         }
+        return position
+    }
+
+    // MARK: Runs of a cluster's nodes
+
+    /// Begins the run of a node's process, and ends the run that the node had before. A process has a single run.
+    /// - Returns: the run of the process.
+    package func beginRun(
+        of node: String, process: UInt64, now: Instant
+    ) throws(StorageError) -> UInt32 {
+        let living = try mailboxes.livingRuns()
+        if let own = living?.runs.first(where: { $0.node == node && $0.process == process }) {
+            return own.number
+        }
+        // The connections of the time before the cluster are lost.
+        if living == nil { try beginRun(now: now) }
+        try endRun(of: node, now: now)
+        var run = try mailboxes.run()
+        run.number += 1
         try raw.put(.meta, RunRow.key, run.bytes)
+        var row = try mailboxes.livingRuns() ?? LivingRunsRow()
+        row.runs.append(LivingRunsRow.Run(number: run.number, process: process, node: node))
+        try raw.put(.meta, LivingRunsRow.key, row.bytes)
+        return run.number
+    }
+
+    /// Ends the run of a node. The connections of the run are lost.
+    /// - Returns: the ended run; nil if the node has none.
+    @discardableResult
+    package func endRun(of node: String, now: Instant) throws(StorageError) -> UInt32? {
+        guard var row = try mailboxes.livingRuns(),
+            let index = row.runs.firstIndex(where: { $0.node == node })
+        else { return nil }
+        let ended = row.runs.remove(at: index).number
+        try raw.put(.meta, LivingRunsRow.key, row.bytes)
+        var run = try mailboxes.run()
+        if run.number == ended { run.number += 1 }
+        // The walk begins anew, so that it meets the lost connections of both runs if a walk is in progress.
+        run.position = try writeEndings(under: ended + 1, now: now)
+        try raw.put(.meta, RunRow.key, run.bytes)
+        return ended
+    }
+
+    /// The living runs of the cluster's nodes.
+    package func livingRuns() throws(StorageError) -> [LivingRunsRow.Run] {
+        try mailboxes.livingRuns()?.runs ?? []
     }
 
     /// Writes a row unchanged, so that the transaction has a change to commit.
@@ -47,7 +106,7 @@ package struct ConnectionLedger: Ledger {
         var run = try mailboxes.run()
         guard let start = run.position else { return false }
         let (lost, end) = try lostConnections(
-            from: .ordinal(start.ordinal, in: start.project), of: run.number, rowsMax: rowsMax)
+            from: .ordinal(start.ordinal, in: start.project), rowsMax: rowsMax)
         run.position = end
         var rows = rowsMax
         for one in lost {
@@ -74,12 +133,11 @@ package struct ConnectionLedger: Ledger {
     ) throws(StorageError) -> Bool {
         let key = Key.ordinal(ordinal, in: project)
         guard var connection = try mailboxes.connection(key),
-            case let number = try mailboxes.run().number,
-            connection.run != number
+            try !mailboxes.isLiving(connection.run)
         else { return false }
         let end = try ending(after: connection.run, in: project, now: now)
         // The end is known from here on, so the connection is not lost any more.
-        connection.run = number
+        connection.run = try mailboxes.run().number
         try mailboxes.put(connection, key)
         try mailboxes.leave(ordinal, in: project, position: end.position)
         try mailboxes.see(ordinal, in: project, at: end.at)
@@ -129,11 +187,13 @@ package struct ConnectionLedger: Ledger {
 
     /// - Returns: the lost connections among the next `rowsMax` rows, and where to go on.
     private func lostConnections(
-        from start: Key, of run: UInt32, rowsMax: Int
+        from start: Key, rowsMax: Int
     ) throws(StorageError) -> (
         lost: [(project: ProjectNumber, ordinal: Ordinal)],
         next: (project: ProjectNumber, ordinal: Ordinal)?
     ) {
+        var living = Set(try livingRuns().map(\.number))
+        living.insert(try mailboxes.run().number)
         let cursor = try Cursor(raw, .connections)
         var found = try cursor.seek(start)
         var lost: [(project: ProjectNumber, ordinal: Ordinal)] = []
@@ -142,7 +202,7 @@ package struct ConnectionLedger: Ledger {
             let place = try Self.place(entry.key)
             guard looked < rowsMax else { return (lost, place) }
             looked += 1
-            if try ConnectionRow(entry.value).run != run { lost.append(place) }
+            if try !living.contains(ConnectionRow(entry.value).run) { lost.append(place) }
             found = try cursor.next()
         }
         return (lost, nil)

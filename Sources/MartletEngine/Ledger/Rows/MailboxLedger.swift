@@ -23,7 +23,7 @@ package struct MailboxLedger: Ledger {
         if let connection = try connection(key) {
             state.awayFrom = max(state.awayFrom, connection.start.position)
             state.awayThrough = connection.start.position
-            state.hasLostConnection = try connection.run != run().number
+            state.hasLostConnection = try !isLiving(connection.run)
         }
         return state
     }
@@ -87,12 +87,25 @@ package struct MailboxLedger: Ledger {
         return try ConnectionRow(found)
     }
 
-    /// Whether an instance has a connection to the present run of the broker.
+    /// Whether an instance has a connection to a living run of the broker.
     func isConnected(
         _ ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
         guard let connection = try connection(.ordinal(ordinal, in: project)) else { return false }
-        return try connection.run == run().number
+        return try isLiving(connection.run)
+    }
+
+    /// Whether the process with a run still has its connections. A broker alone has a single living run. In a cluster
+    /// the nodes have one each.
+    func isLiving(_ number: UInt32) throws(StorageError) -> Bool {
+        if try run().number == number { return true }
+        return try livingRuns()?.runs.contains { $0.number == number } ?? false
+    }
+
+    /// OPS-7: the living runs of the cluster's nodes; nil: the store belongs to no cluster.
+    package func livingRuns() throws(StorageError) -> LivingRunsRow? {
+        guard let found = try raw.get(.meta, LivingRunsRow.key) else { return nil }
+        return try LivingRunsRow(found)
     }
 
     func put(_ connection: ConnectionRow, _ key: Key) throws(StorageError) {

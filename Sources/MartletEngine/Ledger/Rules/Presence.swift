@@ -19,9 +19,10 @@ package struct Presence: Ledger {
     /// Notes that an instance is connected at `now`: the instance is not away (STO-1), and leaves the inactive set
     /// (STO-2). A repeated notice does not move the beginning of the connection. A connection that replaces another
     /// keeps the beginning of the replaced connection.
+    /// - Parameter run: the run of the node that has the connection; nil: the run of the broker.
     package func connected(
-        _ ordinal: Ordinal, in project: ProjectNumber, _ connection: ConnectionStart, now: Instant,
-        limits: MailboxLimits
+        _ ordinal: Ordinal, in project: ProjectNumber, _ connection: ConnectionStart,
+        run: UInt32? = nil, now: Instant, limits: MailboxLimits
     ) throws(StorageError) {
         let key = Key.ordinal(ordinal, in: project)
         guard try raw.get(.instances, key) != nil else { return }
@@ -41,7 +42,8 @@ package struct Presence: Ledger {
         if known.map({ $0.number < connection.number }) ?? true {
             let start = ConnectionStart(
                 number: connection.number, position: (known ?? connection).position)
-            try mailboxes.put(ConnectionRow(start: start, run: try mailboxes.run().number), key)
+            let number = if let run { run } else { try mailboxes.run().number }
+            try mailboxes.put(ConnectionRow(start: start, run: number), key)
         }
         let before = state
         state.seen = max(before.seen, now)

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-7: a node's way to the log, on the committer's thread. The node leads or follows.
+//
+//   leading    A transaction is appended to the log between its last change and its commit. An accepted row is committed
+//              here, and only then told. A refused row is aborted: another node has taken over. A row in doubt is
+//              appended again until the log tells its fate.
+//   following  Rows of the log are applied in turn, and the loops are told their events. Commands go to the active
+//              node, and are answered when the row with their outcome is applied here.
+//
+// Rests on ReplicationLog and the store's redo.
+
+import Glibc
+import Logging
+import MartletBase
+import MartletCluster
+import MartletEngine
+import MartletForwarding
+import MartletRows
+import MartletStore
+import Synchronization
+
+/// The reason for which a transaction is not in the log, or perhaps not.
+enum LogRefusal: Error {
+    /// The node cannot count on its lease any more. Nothing was sent.
+    case leaseOver
+    /// Another node is active. The log never gets the row.
+    case fenced
+    /// The log takes nothing now. The log never gets the row.
+    case away(LogError)
+    /// The log may have the row, or get it later. The next row of the log tells.
+    case doubt(LogPosition)
+}
+
+/// The commands of a transaction whose row is in doubt.
+struct DoubtedBatch {
+    var row: LogPosition
+    var batch: [Request]
+    /// The outcomes if the log has the row.
+    var outcomes: [Outcome]
+}
+
+/// A row that is in the store, for the loops and callers.
+struct AppliedRow {
+    var position: LogPosition
+    var events: [ClusterEvent]
+    var outcomes: [LoggedOutcome]
+}
+
+/// A node of a cluster. Used by the committer's thread alone.
+final class ClusterNode {
+    /// OPS-7: bytes of bodies of rows that a transaction of a follower applies.
+    private static let applyBytesMax = 4 << 20
+    /// OPS-7: rows that a transaction of a follower applies.
+    private static let applyRowsMax = 16
+
+    let configuration: ClusterConfiguration
+    let state: ClusterState
+    private let store: Store
+    private let logger: Logger
+    private let log: any ReplicationLog
+    /// The last row of the store.
+    private(set) var position: LogPosition
+    /// No transaction has an earlier time than the last row.
+    private(set) var floor = Instant(rawValue: .min)
+    /// The epoch in which the node is active.
+    private(set) var epoch: UInt32 = 0
+    /// The runs that live after the last row.
+    private(set) var livingRuns: Set<UInt32> = []
+    /// Outcomes of forwarded commands that no row has yet.
+    private var unlogged: [LoggedOutcome] = []
+    private var troubleTold = false
+    /// The run of this process, while the transaction that begins the run is open.
+    var ownRunBegun: UInt32?
+    /// The last transaction of the node's time as the active node, if its row is in doubt.
+    var doubted: DoubtedBatch?
+
+    init(
+        _ configuration: ClusterConfiguration, _ state: ClusterState, store: Store, logger: Logger
+    ) {
+        self.configuration = configuration
+        self.state = state
+        self.store = store
+        self.logger = logger
+        position = state.applied
+        log = configuration.connect(configuration.report(state), .rows)
+    }
+
+    // MARK: Leading
+
+    /// Appends the row of an open transaction.
+    /// - Returns: the place of the row; nil for a transaction without anything to log.
+    func append(
+        _ operations: [UInt8], _ events: [ClusterEvent], _ outcomes: [LoggedOutcome], at now: Instant
+    ) throws(LogRefusal) -> LogPosition? {
+        guard let hold = state.hold, hold.epoch == epoch, hold.isValid(at: ClusterState.now) else {
+            throw .leaseOver
+        }
+        let outcomes = unlogged + outcomes
+        guard !operations.isEmpty || !events.isEmpty || !outcomes.isEmpty else { return nil }
+        let redo = Redo(
+            time: now, operations: operations, events: ClusterEvent.bytes(of: events),
+            outcomes: LoggedOutcome.bytes(of: outcomes))
+        let row = ReplicatedRow(
+            after: position, epoch: epoch, body: redo.body(packing: configuration.packing))
+        try append(row)
+        unlogged = []
+        floor = max(floor, now)
+        learn(events)
+        return row.position
+    }
+
+    private func append(_ row: ReplicatedRow) throws(LogRefusal) {
+        let began = ClusterState.now
+        var isInDoubt = false
+        while true {
+            switch log.append(row, after: position, within: ClusterLimits.attempt) {
+            case .accepted:
+                position = row.position
+                let took = ClusterState.now - began
+                state.withLock { state in
+                    state.appendCount += 1
+                    state.appendBytes += UInt64(row.body.count)
+                    state.appendNanoseconds += UInt64(took / .nanoseconds(1))
+                    state.applied = row.position
+                    state.contact = ClusterState.now
+                }
+                return
+            case .refused(.failed(let error)): throw .away(error)
+            case .refused: throw .fenced
+            case .inDoubt(let error):
+                if !isInDoubt {
+                    isInDoubt = true
+                    state.withLock { $0.doubtCount += 1 }
+                    logger.warning(
+                        "a row is in doubt", metadata: ["row": "\(row.position.row)", "error": "\(error)"])
+                }
+                guard ClusterState.now - began < ClusterLimits.doubt else {
+                    throw .doubt(row.position)
+                }
+                usleep(20_000)
+            }
+        }
+    }
+
+    /// Keeps the outcome of a forwarded command that its transaction did not log. The next row has it.
+    func keep(_ outcome: LoggedOutcome) { unlogged.append(outcome) }
+
+    /// Takes over what a row tells of runs. For a row of another node, after the row's outcomes.
+    /// - Returns: whether the row ends the run of this process.
+    @discardableResult
+    func learn(_ events: [ClusterEvent]) -> Bool {
+        var isOwnEnd = false
+        for event in events {
+            switch event {
+            case .runBegan(let run):
+                livingRuns.insert(run.number)
+                if run.process == state.process { state.withLock { $0.run = run.number } }
+            case .runEnded(let run):
+                livingRuns.remove(run)
+                let isOwn = state.withLock { state in
+                    defer { if state.run == run { state.run = nil } }
+                    return state.run == run
+                }
+                if isOwn { isOwnEnd = true }
+            default: break
+            }
+        }
+        return isOwnEnd
+    }
+
+    /// Follows again. The log has told, or the lease is over.
+    func stepDown(_ reason: String) {
+        unlogged = []
+        state.withLock { state in
+            state.hold = nil
+            state.isFenced = false
+        }
+        logger.warning("this node is not active any more", metadata: ["reason": "\(reason)"])
+    }
+
+    /// Ends the lease for a successor.
+    func release() {
+        guard state.hold != nil else { return }
+        state.withLock { $0.hold = nil }
+        _ = try? log.releaseLease(epoch: epoch, within: ClusterLimits.attempt)
+    }
+
+    /// Makes room for rows ahead of the appends.
+    func makeRoom() {
+        do throws(LogError) {
+            try log.makeRoom(
+                through: position.row + ClusterLimits.partitionRows, within: ClusterLimits.attempt)
+        } catch {
+            note(error)
+        }
+    }
+
+    // MARK: Following
+
+    /// Reads the next rows and applies them.
+    /// - Returns: the applied rows, and whether the log has no more.
+    func follow() -> (rows: [AppliedRow], isAtEnd: Bool) {
+        let began = SystemClock.monotonicNanoseconds()
+        let mustConfirm = state.waiterCount.load(ordering: .relaxed) > 0
+        let read: [ReplicatedRow]
+        do throws(LogError) {
+            read = try log.rows(
+                after: position, bytesMax: ClusterLimits.readBytesMax, within: ClusterLimits.attempt
+            )
+            // A server that has lost its standby shows no later rows, and does not confirm.
+            if read.isEmpty, mustConfirm { try log.confirm(within: ClusterLimits.attempt) }
+        } catch {
+            note(error)
+            return ([], true)
+        }
+        noteContact()
+        if let diverging = read.firstDivergence(after: position) {
+            stop(LogError.diverged(row: diverging.position.row))
+            return ([], true)
+        }
+        guard !read.isEmpty else {
+            if mustConfirm { state.noteFresh(at: began) }
+            return ([], true)
+        }
+        return (apply(read), false)
+    }
+
+    private func apply(_ rows: [ReplicatedRow]) -> [AppliedRow] {
+        var applied: [AppliedRow] = []
+        var first = 0
+        while first < rows.count {
+            var (end, bytes) = (first, 0)
+            while end < rows.count, end - first < Self.applyRowsMax,
+                bytes < Self.applyBytesMax || end == first
+            {
+                bytes += rows[end].body.count
+                end += 1
+            }
+            do {
+                let redo = try rows[first..<end].map { row in
+                    (
+                        row.position,
+                        try Redo(body: row.body, packing: configuration.packing)
+                    )
+                }
+                let some = try redo.map { position, redo in
+                    AppliedRow(
+                        position: position, events: try ClusterEvent.events(redo.events),
+                        outcomes: try LoggedOutcome.outcomes(redo.outcomes))
+                }
+                try store.apply(
+                    redo.map { PlacedRedo(operations: $1.operations, position: $0) })
+                position = rows[end - 1].position
+                for (_, redo) in redo { floor = max(floor, redo.time) }
+                applied += some
+            } catch let error as RedoError {
+                stop(error)
+                break
+            } catch {
+                logger.error(
+                    "rows of the log cannot be applied", metadata: ["error": "\(error)"])
+                break
+            }
+            first = end
+        }
+        let position = position
+        state.withLock { $0.applied = position }
+        return applied
+    }
+
+    /// Takes over, if the lease is over and the log ends with the last row of the store.
+    /// - Returns: whether the node is active now.
+    func takeOver(at now: Instant) -> Bool {
+        let isEarly = state.withLock { state in
+            defer { state.mayTakeOver = false }
+            return state.isHolderGone
+        }
+        let start = ClusterState.now
+        let redo = Redo(
+            time: max(now, floor), operations: [],
+            events: ClusterEvent.bytes(of: [.tookOver(node: configuration.node.text)]),
+            outcomes: LoggedOutcome.bytes(of: [
+                // No command has the run 0: the bytes are those of this process alone.
+                LoggedOutcome(run: 0, number: state.process, bytes: [])
+            ]))
+        let row = ReplicatedRow(
+            after: position, epoch: position.epoch + 1,
+            body: redo.body(packing: configuration.packing))
+        let claim = LeaseClaim(
+            node: configuration.node, address: configuration.address.text, isEarly: isEarly)
+        switch log.takeOver(row, after: position, as: claim, within: ClusterLimits.attempt) {
+        case .taken: break
+        case .held, .behind: return false
+        case .failed(let error), .inDoubt(let error):
+            note(error)
+            return false
+        }
+        do {
+            try store.apply([PlacedRedo(operations: [], position: row.position)])
+            livingRuns = Set(
+                try store.read { (transaction) throws in
+                    try transaction.connections.livingRuns().map(\.number)
+                })
+        } catch {
+            logger.error(
+                "the takeover cannot be stored; the node follows", metadata: ["error": "\(error)"])
+            return false
+        }
+        position = row.position
+        epoch = row.position.epoch
+        floor = max(floor, redo.time)
+        let process = LivingRunsRow.Run(
+            number: 0, process: state.process, node: configuration.node.text)
+        let (position, epoch) = (position, epoch)
+        state.withLock { state in
+            state.applied = position
+            state.hold = LeaseHold(epoch: epoch, from: start, life: claim.life)
+            state.isFenced = false
+            state.isHolderGone = false
+            state.takeoverCount += 1
+            state.silent = []
+            state.wanted = [process]
+        }
+        logger.notice(
+            "this node is active", metadata: ["epoch": "\(epoch)", "row": "\(position.row)"])
+        return true
+    }
+
+    /// The outcome of a command that this node has forwarded.
+    func outcome(_ logged: LoggedOutcome) -> Outcome {
+        do throws(ForwardingError) { return try Outcome(forwarded: logged.bytes) } catch {
+            logger.error("an outcome cannot be read", metadata: ["error": "\(error)"])
+            return .refused(
+                MartletError(
+                    .internal, "The command was applied, and its answer cannot be read (\(error))."))
+        }
+    }
+
+    // MARK: Trouble
+
+    private func note(_ error: LogError) {
+        switch error {
+        case .diverged, .foreign, .trimmed, .missing: return stop(error)
+        case .unavailable, .late, .unconfirmed, .present, .server, .setting: break
+        }
+        state.withLock { $0.trouble = "\(error)" }
+        guard !troubleTold else { return }
+        troubleTold = true
+        logger.error("the cluster's log does not answer", metadata: ["error": "\(error)"])
+    }
+
+    private func noteContact() {
+        state.withLock { state in
+            state.contact = ClusterState.now
+            state.trouble = nil
+        }
+        guard troubleTold else { return }
+        troubleTold = false
+        logger.notice("the cluster's log answers again")
+    }
+
+    /// Stops following for good: the store and the log do not belong together, or the rows cannot be understood.
+    private func stop(_ error: some Error) {
+        let isNew = state.withLock { state in
+            defer { state.stopped = "\(error)" }
+            return state.stopped == nil
+        }
+        if isNew {
+            logger.critical("this node has stopped following", metadata: ["error": "\(error)"])
+        }
+    }
+
+    var isStopped: Bool { state.withLock { $0.stopped != nil } }
+}

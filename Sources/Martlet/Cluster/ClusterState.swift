@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-7: what the threads of a node know of the cluster: the committer, the thread of lease and reports, the links to
+// other nodes, and the loops. Rests on MartletCluster.
+
+import MartletBase
+import MartletCluster
+import MartletRows
+import Synchronization
+
+/// The state of a node, readable from any thread.
+final class ClusterState: Sendable {
+    /// A random number of the process. The node knows the run that the active node has given it by this number.
+    let process = UInt64.random(in: 1 ... .max)
+
+    struct State {
+        /// The node's hold on the lease; nil: the node follows.
+        var hold: LeaseHold?
+        /// Whether the log has an epoch after the node's own.
+        var isFenced = false
+        /// The lease as seen last, and when.
+        var lease: Lease?
+        var leaseSeen = Duration.zero
+        /// Whether the lease is over, and the node's turn to take over has come.
+        var mayTakeOver = false
+        /// Whether the claim holds although the lease is not over: the holder's process is gone.
+        var isHolderGone = false
+        /// Nodes without a sign of life. Their runs end.
+        var silent: [String] = []
+        /// Processes of nodes that want a run.
+        var wanted: [LivingRunsRow.Run] = []
+        var applied: LogPosition
+        /// The node's own run; nil: not known yet.
+        var run: UInt32?
+        var livingNodeCount = 1
+        /// The last answer of the log, and the reason for none since.
+        var contact = Duration.zero
+        var trouble: String?
+        /// The reason for which the node does not go on.
+        var stopped: String?
+        var takeoverCount: UInt64 = 0
+        var doubtCount: UInt64 = 0
+        var forwardedCount: UInt64 = 0
+        var appendCount: UInt64 = 0
+        var appendBytes: UInt64 = 0
+        var appendNanoseconds: UInt64 = 0
+        /// Whether the node hands the active role over, or ends.
+        var isLeaving = false
+    }
+
+    private let state: Mutex<State>
+    /// The time, in nanoseconds of the monotonic clock, up to which the node's store has everything that any node of
+    /// the cluster has answered. The active node's is read by `isCurrent`.
+    private let freshThrough = Atomic<UInt64>(0)
+    /// Questions and refusals that wait for a newer store.
+    let waiterCount = Atomic<Int>(0)
+
+    init(applied: LogPosition) { state = Mutex(State(applied: applied)) }
+
+    func withLock<Result: Sendable>(_ body: (inout sending State) -> sending Result) -> Result {
+        state.withLock { body(&$0) }
+    }
+
+    var run: UInt32? { state.withLock { $0.run } }
+    var applied: LogPosition { state.withLock { $0.applied } }
+    var hold: LeaseHold? { state.withLock { $0.hold } }
+    var isLeaving: Bool { state.withLock { $0.isLeaving } }
+
+    /// Time since any moment, by the monotonic clock.
+    static var now: Duration { .nanoseconds(Int64(SystemClock.monotonicNanoseconds())) }
+
+    /// Whether the node is active and may tell outcomes.
+    var isActive: Bool {
+        state.withLock { $0.hold.map { $0.isValid(at: Self.now) } ?? false }
+    }
+
+    // MARK: Freshness
+
+    /// Notes that the store has all rows that the log had at a time.
+    func noteFresh(at nanoseconds: UInt64) {
+        freshThrough.store(nanoseconds, ordering: .releasing)
+    }
+
+    /// Whether the store has everything that any node had answered at a time.
+    func isCurrent(at nanoseconds: UInt64) -> Bool {
+        freshThrough.load(ordering: .acquiring) >= nanoseconds || isActive
+    }
+
+    /// The address of the active node, for errors.
+    var holderText: String {
+        state.withLock { state in
+            guard let lease = state.lease, let holder = lease.holder else { return "no node" }
+            return "node \(holder) at \(lease.address)"
+        }
+    }
+}
+
+extension MartletError {
+    /// OPS-7: nothing can be changed, because no node of the cluster is active or can be reached.
+    static func noActiveNode(_ reason: String) -> MartletError {
+        MartletError(
+            .unavailable,
+            "The cluster takes no changes now (\(reason)); try again.", retryDelayMilliseconds: 1000
+        )
+    }
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-7: the committer of a node that follows. Commands are numbered and go to the active node. Rows of the log are
+// applied, the loops are told their events, and a command is answered by the row with its outcome: the peer that was
+// answered finds the effect in the store of its own node.
+//
+// A command is applied once. The active node applies the commands of a run in the order of their numbers and drops
+// repeated numbers, and the row of a command has its outcome. After a takeover this node forwards the unanswered
+// commands again when it has applied the takeover: no row of the former active node can follow. A command of a run that
+// has ended is forwarded again under the next run: all rows with outcomes of the run lie before its end.
+//
+// Rests on ClusterNode and NodeLinks.
+
+import Glibc
+import Logging
+import MartletBase
+import MartletCluster
+import MartletEngine
+import MartletForwarding
+import MartletRows
+import MartletTransport
+import Synchronization
+
+/// The commands of this node that no row has answered yet.
+struct Outstanding {
+    struct Entry {
+        var request: Request
+        /// When the command came, in milliseconds of the monotonic clock.
+        var since: Int64
+    }
+
+    private(set) var entries: [UInt64: Entry] = [:]
+    private var last: UInt64 = 0
+    /// Numbers above are not on the way to the active node.
+    var sentThrough: UInt64 = 0
+
+    var isEmpty: Bool { entries.isEmpty }
+    var count: Int { entries.count }
+
+    mutating func add(_ request: Request, at now: Int64) {
+        last += 1
+        entries[last] = Entry(request: request, since: now)
+    }
+
+    mutating func take(_ number: UInt64) -> Request? {
+        entries.removeValue(forKey: number)?.request
+    }
+
+    /// The numbers that are not on the way, in order.
+    var unsent: [UInt64] {
+        guard sentThrough < last else { return [] }
+        return (sentThrough + 1...last).filter { entries[$0] != nil }
+    }
+
+    /// Takes the newest commands.
+    mutating func takeLast(_ count: Int) -> [Request] {
+        let numbers = entries.keys.sorted().suffix(count)
+        return numbers.compactMap { take($0) }
+    }
+
+    /// Takes all commands, in order.
+    mutating func takeAll() -> [Request] {
+        defer { entries = [:] }
+        return entries.sorted { $0.key < $1.key }.map(\.value.request)
+    }
+
+    /// Takes the commands that came before a time.
+    /// - Parameter areUnsent: the commands that are not on the way alone.
+    mutating func take(before time: Int64, areUnsent: Bool = false) -> [Request] {
+        let old = entries.filter { number, entry in
+            entry.since < time && (!areUnsent || number > sentThrough)
+        }.sorted { $0.key < $1.key }
+        for (number, _) in old { entries[number] = nil }
+        return old.map(\.value.request)
+    }
+}
+
+extension Committer {
+    /// Follows and leads by turns, until the broker stops.
+    func run(as configuration: ClusterConfiguration, _ transport: inout some Transport & ~Copyable) {
+        guard let cluster, let links else { return }
+        let node = ClusterNode(configuration, cluster, store: store, logger: logger)
+        var waiting = WaitingCommands()
+        while true {
+            guard follow(node, links, &waiting, &transport) else { return }
+            links.lead(epoch: node.epoch)
+            node.makeRoom()
+            var engine = makeEngine()
+            engine.isOfCluster = true
+            run(&engine, &waiting, &transport, on: node)
+            links.lead(epoch: nil)
+            upstream.forget()
+            tellAll(.endListeners, &transport)
+            if isStopping.load(ordering: .acquiring), node.state.hold != nil {
+                node.release()
+                return
+            }
+        }
+    }
+
+    private func tellAll(_ message: LoopMessage, _ transport: inout some Transport & ~Copyable) {
+        let loops = allLoops
+        tell([[LoopMessage]](repeating: [message], count: loops.count), loops, &transport)
+    }
+
+    // MARK: Following
+
+    /// Follows the log.
+    /// - Parameter waiting: commands of the time before. At the return of true, the commands to begin with.
+    /// - Returns: whether the node is active now; false: the broker stops.
+    private func follow(
+        _ node: ClusterNode, _ links: NodeLinks, _ waiting: inout WaitingCommands,
+        _ transport: inout some Transport & ~Copyable
+    ) -> Bool {
+        let state = node.state
+        var outstanding = Outstanding()
+        var session: UInt64 = 0
+        var stopBy: Int64?
+        for request in waiting.takeAll() { keep(request, &outstanding) }
+        while true {
+            while transport.nextEvent() != nil {}
+            for request in inbox.drain() { keep(request, &outstanding) }
+            if outstanding.count > ClusterLimits.forwardedMax {
+                refuse(
+                    outstanding.takeLast(outstanding.count - ClusterLimits.forwardedMax),
+                    "more is asked for than the active node answers", &transport)
+            }
+            let now = SystemClock.monotonicMilliseconds()
+            if isStopping.load(ordering: .acquiring) {
+                let end = stopBy ?? now + ClusterLimits.unansweredMilliseconds
+                stopBy = end
+                if outstanding.isEmpty || now >= end || node.isStopped {
+                    refuse(outstanding.takeAll(), "the node stops", &transport)
+                    return false
+                }
+            }
+            forward(node, links, &outstanding, &session)
+            var isAtEnd = true
+            if !node.isStopped {
+                let read = node.follow()
+                isAtEnd = read.isAtEnd
+                for row in read.rows { publish(row, node, links, &outstanding, &transport) }
+                if isAtEnd {
+                    if state.waiterCount.load(ordering: .relaxed) > 0 {
+                        tellAll(.fresh, &transport)
+                    }
+                    if state.withLock({ $0.mayTakeOver }), stopBy == nil, !state.isLeaving,
+                        node.takeOver(at: clock())
+                    {
+                        settle(node, at: node.position, &outstanding, &transport)
+                        waiting.add(outstanding.takeAll())
+                        return true
+                    }
+                }
+            }
+            // Nobody takes the commands: no node is active, no link stands, or the log is away.
+            let isAway = state.withLock { state in
+                state.stopped != nil
+                    || state.trouble != nil && ClusterState.now - state.contact > ClusterLimits.away
+            }
+            let late =
+                outstanding.take(before: now - ClusterLimits.unansweredMilliseconds)
+                + (isAway ? outstanding.take(before: .max, areUnsent: true) : [])
+            if !late.isEmpty {
+                refuse(
+                    late, state.withLock { $0.stopped ?? $0.trouble } ?? "no node is active",
+                    &transport)
+            }
+            guard isAtEnd else { continue }
+            let isAwaited =
+                !outstanding.isEmpty || state.waiterCount.load(ordering: .relaxed) > 0
+            wait(
+                isAwaited ? ClusterLimits.pollWaitingMilliseconds : ClusterLimits.pollMilliseconds,
+                &transport)
+        }
+    }
+
+    /// Keeps a command until a row answers it. Commands of other nodes are forwarded again by these nodes.
+    private func keep(_ request: Request, _ outstanding: inout Outstanding) {
+        if case .node = request.reply { return }
+        outstanding.add(request, at: SystemClock.monotonicMilliseconds())
+    }
+
+    /// Sends commands that are not on the way to the active node.
+    private func forward(
+        _ node: ClusterNode, _ links: NodeLinks, _ outstanding: inout Outstanding,
+        _ session: inout UInt64
+    ) {
+        // The link goes to the node of the last applied epoch, so a repeated command meets no row before the takeover.
+        let current = links.session(inEpoch: node.position.epoch)
+        if current != session {
+            session = current
+            outstanding.sentThrough = 0
+        }
+        guard session != 0, let run = node.state.run else { return }
+        for number in outstanding.unsent {
+            guard let entry = outstanding.entries[number] else { continue }
+            do throws(ForwardingError) {
+                let bytes = try entry.request.command.forwarded()
+                guard links.forward(bytes, run: run, number: number, in: session) else { return }
+                node.state.withLock { $0.forwardedCount += 1 }
+            } catch {
+                var messages = [[LoopMessage]](repeating: [], count: allLoops.count)
+                guard let request = outstanding.take(number) else { continue }
+                answer(
+                    request,
+                    .refused(
+                        MartletError(
+                            .resourceExhausted,
+                            "The request is longer than a node may tell another (\(error)).")),
+                    &messages)
+                for (loop, batch) in zip(allLoops, messages) where !batch.isEmpty {
+                    _ = loop.inbox.push(batch)
+                    loop.waker.wake()
+                }
+            }
+            outstanding.sentThrough = number
+        }
+    }
+
+    private func refuse(
+        _ requests: [Request], _ reason: String, _ transport: inout some Transport & ~Copyable
+    ) {
+        guard !requests.isEmpty else { return }
+        let loops = allLoops
+        var messages = [[LoopMessage]](repeating: [], count: loops.count)
+        for request in requests {
+            answer(request, .refused(.noActiveNode(reason)), &messages)
+        }
+        tell(messages, loops, &transport)
+    }
+
+    /// Tells the loops the events of a row, and answers the commands of this node.
+    private func publish(
+        _ row: AppliedRow, _ node: ClusterNode, _ links: NodeLinks,
+        _ outstanding: inout Outstanding, _ transport: inout some Transport & ~Copyable
+    ) {
+        let loops = allLoops
+        var common: [LoopMessage] = []
+        let run = node.state.run
+        for event in row.events {
+            switch event {
+            case .tookOver(let name):
+                logger.notice(
+                    "another node is active",
+                    metadata: ["node": "\(name)", "epoch": "\(row.position.epoch)"])
+            case .runBegan, .runEnded: break
+            case .fanout(let fanout): common.append(.fanout(fanout))
+            case .weight(let project, let weight):
+                book.setWeight(weight, of: project)
+                common.append(.weight(project, weight))
+            case .disconnect(let project, let ordinal, let holder):
+                common.append(.disconnect(project, ordinal, holder))
+            case .cancel(let project, let sequence): common.append(.cancel(project, sequence))
+            case .receipts(let project): common.append(.receipts(project))
+            case .revoked(let keyID):
+                common.append(.revoked(keyID: keyID))
+                revocations.revoked(keyID)
+            case .connected(let project, let ordinal, let number):
+                common.append(.connected(project, ordinal, connectionNumber: number))
+            }
+        }
+        var messages = [[LoopMessage]](repeating: common, count: loops.count)
+        for logged in row.outcomes where logged.run == run {
+            guard let request = outstanding.take(logged.number) else { continue }
+            answer(request, node.outcome(logged), &messages)
+        }
+        settle(node, at: row.position, &outstanding, &messages)
+        if node.learn(row.events) {
+            logger.warning("the cluster has counted this node as gone; its devices connect again")
+            for index in messages.indices { messages[index].append(.runEnded) }
+            outstanding.sentThrough = 0
+            links.restart()
+        }
+        tell(messages, loops, &transport)
+    }
+
+    /// Ends the doubt about the last transaction of the node's time as the active node.
+    private func settle(
+        _ node: ClusterNode, at position: LogPosition, _ outstanding: inout Outstanding,
+        _ transport: inout some Transport & ~Copyable
+    ) {
+        let loops = allLoops
+        var messages = [[LoopMessage]](repeating: [], count: loops.count)
+        settle(node, at: position, &outstanding, &messages)
+        tell(messages, loops, &transport)
+    }
+
+    /// - Parameter position: the row that was just applied.
+    private func settle(
+        _ node: ClusterNode, at position: LogPosition, _ outstanding: inout Outstanding,
+        _ messages: inout [[LoopMessage]]
+    ) {
+        guard let doubted = node.doubted, position.row >= doubted.row.row else { return }
+        node.doubted = nil
+        let isAccepted = position == doubted.row
+        for (request, outcome) in zip(doubted.batch, doubted.outcomes) {
+            if case .unfinished(let rest) = outcome, isAccepted {
+                keep(Request(command: rest, reply: request.reply), &outstanding)
+            } else if isAccepted {
+                answer(request, outcome, &messages)
+            } else {
+                keep(request, &outstanding)
+            }
+        }
+    }
+}

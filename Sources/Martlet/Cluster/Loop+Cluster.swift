@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-7: a loop of a node that follows. The store of the node is behind the active node's by some milliseconds, and no
+// client is refused for good by such a store: a HELLO that the store refuses is looked at again when the store has all
+// rows that the log had at the HELLO. Rests on ClusterState.
+
+import MartletBase
+import MartletEngine
+import MartletRows
+import MartletTransport
+import MartletWire
+import Synchronization
+
+/// A HELLO that a newer store may accept.
+struct HeldHello {
+    let id: ConnectionID
+    let hello: Hello
+    let charge: RequestCharge
+    let frameBytes: Int
+    /// When the HELLO came, in nanoseconds of the monotonic clock.
+    let since: UInt64
+}
+
+extension MartletError {
+    /// Whether clients do not try again after the error.
+    fileprivate var isFinal: Bool {
+        switch word {
+        case .invalidArgument, .unauthenticated, .permissionDenied, .notFound, .alreadyExists,
+            .unregistered, .senderIDMismatch, .tooManyTopics, .replaced:
+            true
+        case .unavailable, .resourceExhausted, .quotaExceeded, .internal, .deadlineExceeded,
+            .protocolViolation:
+            false
+        }
+    }
+}
+
+extension Loop where Kernel: ~Copyable {
+    /// Time for which a HELLO waits for a newer store, in nanoseconds.
+    private static var newerNanoseconds: UInt64 { 3_000_000_000 }
+
+    /// Holds a HELLO that the store of this node refuses for good, until the store is as new as the HELLO.
+    /// - Returns: false if the refusal stands.
+    mutating func holdForNewer(
+        _ hello: Hello, _ error: MartletError, _ connection: UnsafeMutablePointer<Connection>
+    ) throws(MartletError) -> Bool {
+        guard let cluster = context.committer.cluster, error.isFinal else { return false }
+        let now = SystemClock.monotonicNanoseconds()
+        guard !cluster.isCurrent(at: now) else { return false }
+        helloHeld.append(
+            HeldHello(
+                id: connection.pointee.id, hello: hello, charge: try charge(connection),
+                frameBytes: servedBytes, since: now))
+        connection.pointee.phase = .registering
+        cluster.waiterCount.add(1, ordering: .relaxed)
+        transport.wake(context.committerAddress, value: 1)
+        return true
+    }
+
+    /// Looks again at the HELLOs that waited for the present state of the store.
+    mutating func lookAgain() {
+        guard let cluster = context.committer.cluster, !helloHeld.isEmpty else { return }
+        let now = SystemClock.monotonicNanoseconds()
+        var held: [HeldHello] = []
+        swap(&held, &helloHeld)
+        for one in held {
+            let isCurrent = cluster.isCurrent(at: one.since)
+            guard isCurrent || now - one.since > Self.newerNanoseconds else {
+                helloHeld.append(one)
+                continue
+            }
+            cluster.waiterCount.subtract(1, ordering: .relaxed)
+            guard let connection = settled(one.id, one.charge) else { continue }
+            guard connection.pointee.phase == .registering else {
+                resumeIfDrained(connection)
+                closeIfDone(connection)
+                continue
+            }
+            servedBytes = one.frameBytes
+            connection.pointee.phase = .hello
+            do {
+                guard isCurrent else { throw MartletError.noActiveNode("the log does not answer") }
+                do {
+                    // A ticket of a new device has been verified, so its turn is over.
+                    if case .newDevice = one.hello {
+                        try register(one.hello, connection)
+                    } else {
+                        try open(one.hello, connection)
+                    }
+                } catch let error as MartletError {
+                    try refuse(one.hello, error, connection)
+                }
+            } catch {
+                fail(connection, for: error)
+                if !connection.pointee.isApp { chargeUnfinished(connection) }
+            }
+            resumeIfDrained(connection)
+            closeIfDone(connection)
+        }
+    }
+
+    /// Has all devices of the loop connect again, because their connections count as lost.
+    mutating func endRun() {
+        for index in places where isOccupied[index] {
+            let connection = connections + index
+            guard case .device = connection.pointee.principal else { continue }
+            fail(
+                connection,
+                MartletError(
+                    .unavailable, "The cluster has counted this node as gone; connect again.",
+                    retryDelayMilliseconds: context.configuration.reconnectDelayMilliseconds))
+        }
+    }
+
+    // MARK: Messages of devices
+
+    /// UPS-1: refuses a listener on a node that does not hand out.
+    func requireListening() throws(MartletError) {
+        guard !context.committer.handsOutUpstream else { return }
+        throw MartletError(
+            .unavailable,
+            """
+            Messages of devices are handed out by the active node of the cluster \
+            (\(context.committer.cluster?.holderText ?? "none")); listen there.
+            """, retryDelayMilliseconds: 1000)
+    }
+
+    /// Ends the connections that listen for messages of devices. They find the active node.
+    mutating func endListeners() {
+        for index in places where isOccupied[index] {
+            let connection = connections + index
+            guard connection.pointee.upstreamListener != 0 else { continue }
+            fail(
+                connection,
+                MartletError(
+                    .unavailable, "Another node of the cluster hands out messages of devices.",
+                    retryDelayMilliseconds: 1000))
+        }
+    }
+}

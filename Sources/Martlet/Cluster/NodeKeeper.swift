@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-7: the thread of a node that keeps the lease, reports the node's place, and looks for silent nodes. The thread has
+// a connection of its own to the log, so that a long append does not delay a renewal. Rests on ReplicationLog and
+// ClusterState.
+
+import Glibc
+import Logging
+import MartletBase
+import MartletCluster
+import MartletEngine
+import MartletRows
+import MartletStore
+import Synchronization
+
+/// Keeps a node's lease and reports.
+final class NodeKeeper: Sendable {
+    /// OPS-7: pause between two looks of a follower at the lease.
+    private static let lookPause = Duration.milliseconds(250)
+    private static let reportPause = Duration.seconds(1)
+    /// OPS-7: pause between two trims of the log.
+    private static let trimPause = Duration.seconds(60)
+
+    private let configuration: ClusterConfiguration
+    private let cluster: ClusterState
+    private let store: Store
+    private let logger: Logger
+    private let isStopping = Atomic(false)
+    private let thread = Mutex<SystemThread?>(nil)
+
+    init(
+        _ configuration: ClusterConfiguration, _ cluster: ClusterState, store: Store, logger: Logger
+    ) {
+        self.configuration = configuration
+        self.cluster = cluster
+        self.store = store
+        self.logger = logger
+    }
+
+    func start(_ committer: Committer) throws(MartletError) {
+        let running = try SystemThread(name: "martlet-node") { [self] in run(committer) }
+        thread.withLock { $0 = running }
+    }
+
+    func stop() {
+        isStopping.store(true, ordering: .releasing)
+        thread.withLock { $0.take() }?.join()
+    }
+
+    private func run(_ committer: Committer) {
+        let log = configuration.connect(configuration.report(cluster), .lease)
+        var renewed = Duration.zero
+        var looked = Duration.zero
+        var reported = Duration.zero
+        var trimmed = ClusterState.now
+        var overSince: Duration?
+        var rank = 0
+        /// Rows of the log and when they were the last, for the time for which rows are kept.
+        var marks: [(at: Duration, row: UInt64)] = []
+        while !isStopping.load(ordering: .acquiring) {
+            let now = ClusterState.now
+            do throws(LogError) {
+                if let hold = cluster.hold {
+                    overSince = nil
+                    if now - renewed >= ClusterLimits.leaseRenewal || !hold.isValid(at: now) {
+                        try renew(hold, log, committer)
+                        renewed = now
+                    }
+                } else if now - looked >= Self.lookPause || cluster.withLock({ $0.isHolderGone }) {
+                    renewed = .zero
+                    looked = now
+                    try look(log, rank, &overSince, committer)
+                }
+                if now - reported >= Self.reportPause {
+                    reported = now
+                    try report(log, &rank, committer)
+                }
+                if now - trimmed >= Self.trimPause, cluster.isActive {
+                    trimmed = now
+                    marks.append((now, cluster.applied.row))
+                    try trim(log, &marks, now)
+                }
+            } catch {
+                cluster.withLock { $0.trouble = $0.trouble ?? "\(error)" }
+                usleep(100_000)
+            }
+            usleep(20_000)
+        }
+    }
+
+    private func renew(
+        _ hold: LeaseHold, _ log: any ReplicationLog, _ committer: Committer
+    ) throws(LogError) {
+        let start = ClusterState.now
+        let isLast = try log.renewLease(
+            epoch: hold.epoch, life: ClusterLimits.leaseLife, within: ClusterLimits.leaseRenewal)
+        cluster.withLock { state in
+            state.contact = ClusterState.now
+            guard state.hold?.epoch == hold.epoch else { return }
+            if isLast {
+                state.hold = LeaseHold(
+                    epoch: hold.epoch, from: start, life: ClusterLimits.leaseLife)
+                state.trouble = nil
+            } else {
+                state.isFenced = true
+            }
+        }
+        if !isLast { committer.wake() }
+    }
+
+    private func look(
+        _ log: any ReplicationLog, _ rank: Int, _ overSince: inout Duration?,
+        _ committer: Committer
+    ) throws(LogError) {
+        let lease = try log.lease(within: ClusterLimits.attempt)
+        let now = ClusterState.now
+        let (isOver, mayLead) = cluster.withLock { state in
+            state.lease = lease
+            state.leaseSeen = now
+            state.contact = now
+            if state.isHolderGone, lease.holder == nil || lease.epoch != state.applied.epoch {
+                state.isHolderGone = false
+            }
+            return (lease.isOver || state.isHolderGone, state.stopped == nil && !state.isLeaving)
+        }
+        guard isOver, mayLead else {
+            overSince = nil
+            return
+        }
+        let since = overSince ?? now
+        overSince = since
+        // The former holder is the first, so that a short outage of the log moves nothing.
+        let place = lease.holder == configuration.node ? 0 : rank + 1
+        guard now - since >= ClusterLimits.takeoverStep * place else { return }
+        cluster.withLock { $0.mayTakeOver = true }
+        committer.wake()
+    }
+
+    private func report(
+        _ log: any ReplicationLog, _ rank: inout Int, _ committer: Committer
+    ) throws(LogError) {
+        try log.report(configuration.report(cluster), within: ClusterLimits.attempt)
+        let nodes = try log.nodes(within: ClusterLimits.attempt)
+        let alive = nodes.filter { $0.age < ClusterLimits.silence }.map(\.report.name)
+        rank = alive.firstIndex(of: configuration.node) ?? 0
+        var silent: [String] = []
+        if cluster.isActive {
+            let living = try? store.read { (transaction) throws in
+                try transaction.connections.livingRuns().map(\.node)
+            }
+            silent = (living ?? []).filter { name in
+                name != configuration.node.text && !alive.contains { $0.text == name }
+            }
+        }
+        cluster.withLock { state in
+            state.livingNodeCount = max(1, alive.count)
+            state.silent = state.hold == nil ? [] : silent
+        }
+        if !silent.isEmpty { committer.wake() }
+    }
+
+    private func trim(
+        _ log: any ReplicationLog, _ marks: inout [(at: Duration, row: UInt64)], _ now: Duration
+    ) throws(LogError) {
+        let old = marks.prefix { now - $0.at > ClusterLimits.keep }
+        guard let mark = old.last else { return }
+        marks.removeFirst(old.count - 1)
+        let applied = try log.nodes(within: ClusterLimits.attempt).map(\.report.applied).min()
+        let row = min(mark.row, applied ?? 0)
+        guard row > 0 else { return }
+        _ = try log.trim(below: row, within: ClusterLimits.attempt)
+        try log.makeRoom(
+            through: cluster.applied.row + ClusterLimits.partitionRows,
+            within: ClusterLimits.attempt)
+    }
+}

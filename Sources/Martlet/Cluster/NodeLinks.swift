@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-7: the links of a node. A node listens for the other nodes, and has a link to the active node. Over the link go
+// its commands; back come the numbers of committed rows, so that the node reads the log at once. Answers to commands
+// come by the rows alone, so a lost link loses nothing.
+//
+// The active node takes the commands of a run in the order of their numbers, and drops the numbers that it has had: a
+// node that lost the link forwards all unanswered commands again. Rests on NodeSocket and ClusterState.
+
+import Glibc
+import Logging
+import MartletBase
+import MartletCluster
+import MartletCrypto
+import MartletEngine
+import MartletForwarding
+import MartletRows
+import MartletStore
+import MartletWire
+import Synchronization
+
+/// The links of a node to other nodes.
+final class NodeLinks: Sendable {
+    private struct State {
+        /// The epoch in which this node is active; nil: it follows.
+        var epoch: UInt32?
+        /// By run, the last number of the commands that this node has taken in its epoch.
+        var taken: [UInt32: UInt64] = [:]
+        /// Links of other nodes to this node.
+        var peers: [ObjectIdentifier: LinkOutbox] = [:]
+        /// The link to the active node.
+        var outgoing: LinkOutbox?
+        var outgoingEpoch: UInt32 = 0
+        /// Rises with each link to an active node.
+        var sessions: UInt64 = 0
+        var isStopping = false
+    }
+
+    let node: NodeName
+    let address: NodeAddress
+    private let state = Mutex(State())
+    private let cluster: ClusterState
+    private let secret: [UInt8]
+    private let logger: Logger
+    private let threads = Mutex<[SystemThread]>([])
+    private let committer = Mutex<Committer?>(nil)
+
+    /// - Parameter secret: a secret of the data folder, equal on all nodes.
+    init(
+        _ configuration: ClusterConfiguration, _ cluster: ClusterState, secret: [UInt8],
+        logger: Logger
+    ) {
+        node = configuration.node
+        address = configuration.address
+        self.cluster = cluster
+        // The secret of links is another one than the secret of access tokens, so neither tells of the other.
+        self.secret = AuthenticationKey(secret).code(
+            of: Array("martlet links".utf8) + cluster.applied.incarnation)
+        self.logger = logger
+    }
+
+    /// Listens for other nodes, and looks for the active node.
+    /// - Throws: `UNAVAILABLE` if the address cannot be listened at.
+    func start(_ committer: Committer) throws(MartletError) {
+        self.committer.withLock { $0 = committer }
+        let listening: Int32
+        do throws(NodeSocket.Failure) {
+            listening = try NodeSocket.listen(at: address)
+        } catch {
+            let text = if case .failed(let text) = error { text } else { address.text }
+            throw MartletError(
+                .unavailable, "Other nodes cannot reach this node: \(text).", field: "node-address")
+        }
+        let accepting = try SystemThread(name: "martlet-links") { [self] in accept(listening) }
+        threads.withLock { $0.append(accepting) }
+        let calling = try SystemThread(name: "martlet-link") { [self] in call() }
+        threads.withLock { $0.append(calling) }
+    }
+
+    func stop() {
+        let outboxes = state.withLock { state in
+            state.isStopping = true
+            return Array(state.peers.values) + (state.outgoing.map { [$0] } ?? [])
+        }
+        for outbox in outboxes { outbox.end() }
+        for thread in threads.withLock({ threads in
+            defer { threads = [] }
+            return threads
+        }) { thread.join() }
+        committer.withLock { $0 = nil }
+    }
+
+    private var isStopping: Bool { state.withLock { $0.isStopping } }
+
+    /// SIGPIPE ends the process otherwise when a peer has closed its socket. The signal is for the writing thread.
+    private static func ignoreBrokenPipes() {
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        sigaddset(&signals, SIGPIPE)
+        pthread_sigmask(SIG_BLOCK, &signals, nil)
+    }
+
+    // MARK: The active node's side
+
+    /// Begins or ends an epoch of this node. All links of other nodes end.
+    func lead(epoch: UInt32?) {
+        let peers = state.withLock { state in
+            state.epoch = epoch
+            state.taken = [:]
+            return Array(state.peers.values)
+        }
+        for peer in peers { peer.end() }
+    }
+
+    /// Tells the other nodes that a row is in the store of this node.
+    func committed(_ position: LogPosition) {
+        let peers = state.withLock { Array($0.peers.values) }
+        guard !peers.isEmpty else { return }
+        let bytes = NodeFrame.committed(
+            NodeCommitted(row: position.row, chain: position.chain)
+        ).bytes
+        for peer in peers { peer.push(bytes) }
+    }
+
+    private func accept(_ listening: Int32) {
+        Self.ignoreBrokenPipes()
+        let socket = NodeSocket(descriptor: listening)
+        while !isStopping {
+            var poll = pollfd(fd: socket.descriptor, events: Int16(POLLIN), revents: 0)
+            guard Glibc.poll(&poll, 1, 100) > 0 else { continue }
+            let peer = Glibc.accept(socket.descriptor, nil, nil)
+            guard peer >= 0 else { continue }
+            let outbox = LinkOutbox(limit: ClusterLimits.linkBytesMax)
+            let isTaken = state.withLock { state in
+                guard state.peers.count < ClusterLimits.linksMax, !state.isStopping else {
+                    return false
+                }
+                state.peers[ObjectIdentifier(outbox)] = outbox
+                return true
+            }
+            guard isTaken,
+                let thread = try? SystemThread(
+                    name: "martlet-peer", { [self] in
+                        serve(NodeSocket(descriptor: peer), outbox)
+                        state.withLock { _ = $0.peers.removeValue(forKey: ObjectIdentifier(outbox)) }
+                    })
+            else {
+                close(peer)
+                state.withLock { _ = $0.peers.removeValue(forKey: ObjectIdentifier(outbox)) }
+                continue
+            }
+            thread.detach()
+        }
+    }
+
+    private func serve(_ socket: consuming NodeSocket, _ outbox: LinkOutbox) {
+        Self.ignoreBrokenPipes()
+        var epoch: UInt32?
+        _ = socket.serve(
+            secret: secret, isServer: true, outbox, opened: {}, tick: { !isStopping },
+            received: { frame in
+                switch frame {
+                case .hello(let hello):
+                    let theirs = hello.position
+                    guard epoch == nil, theirs.incarnation == cluster.applied.incarnation,
+                        state.withLock({ $0.epoch == theirs.epoch }),
+                        (try? NodeName(validating: hello.node)) != nil,
+                        hello.commandFormats.contains(ForwardingFormat.current)
+                    else { return false }
+                    epoch = theirs.epoch
+                    outbox.push(NodeFrame.hello(self.hello(isActive: true)).bytes)
+                    let wanted = LivingRunsRow.Run(
+                        number: 0, process: hello.process, node: hello.node)
+                    cluster.withLock { state in
+                        if !state.wanted.contains(wanted) { state.wanted.append(wanted) }
+                    }
+                    committer.withLock { $0 }?.wake()
+                    return true
+                case .forward(let frame):
+                    guard let epoch else { return false }
+                    return take(frame.command, frame.run, frame.number, in: epoch)
+                case .ping(let ping):
+                    outbox.push(NodeFrame.pong(Pong(value: ping.value)).bytes)
+                    return true
+                case .pong, .applied: return epoch != nil
+                case .row, .committed, .outcome, .head, .ended, .listen, .upstream, .seed, .error:
+                    return false
+                }
+            })
+    }
+
+    private func hello(isActive: Bool) -> NodeHello {
+        let position = cluster.applied
+        return NodeHello(
+            position: NodePosition(
+                incarnation: position.incarnation, epoch: position.epoch, row: position.row,
+                chain: position.chain),
+            node: node.text, address: address.text, process: cluster.process,
+            run: cluster.run ?? 0, isActive: isActive,
+            rowFormats: UInt16(Redo.format)...UInt16(Redo.format),
+            commandFormats: ForwardingFormat.readable)
+    }
+
+    /// Hands a command to the committer. A full inbox holds the link up.
+    private func take(
+        _ bytes: [UInt8], _ run: UInt32, _ number: UInt64, in epoch: UInt32
+    ) -> Bool {
+        let isNew = state.withLock { state -> Bool? in
+            guard state.epoch == epoch else { return nil }
+            guard number > state.taken[run] ?? 0 else { return false }
+            state.taken[run] = number
+            return true
+        }
+        guard let isNew else { return false }
+        guard isNew else { return true }
+        guard let committer = committer.withLock({ $0 }) else { return false }
+        let command: Command
+        do throws(ForwardingError) { command = try Command(forwarded: bytes) } catch {
+            logger.error("a forwarded command cannot be read", metadata: ["error": "\(error)"])
+            return false
+        }
+        let request = Request(
+            command: command, reply: .node(run: run, number: number, epoch: epoch))
+        while true {
+            switch committer.inbox.push([request]) {
+            case .taken(let mustWake):
+                if mustWake { committer.wake() }
+                return true
+            case .full:
+                guard state.withLock({ $0.epoch == epoch && !$0.isStopping }) else { return false }
+                usleep(1000)
+            case .closed: return false
+            }
+        }
+    }
+
+    // MARK: The follower's side
+
+    /// The number of the link to the active node of an epoch; 0: there is none.
+    func session(inEpoch epoch: UInt32) -> UInt64 {
+        state.withLock { $0.outgoing != nil && $0.outgoingEpoch == epoch ? $0.sessions : 0 }
+    }
+
+    /// - Returns: false if the link has ended.
+    func forward(_ command: [UInt8], run: UInt32, number: UInt64, in session: UInt64) -> Bool {
+        let outbox = state.withLock { $0.sessions == session ? $0.outgoing : nil }
+        return outbox?.push(
+            NodeFrame.forward(NodeForward(run: run, number: number, command: command)).bytes)
+            ?? false
+    }
+
+    /// Ends the link to the active node. Another one follows.
+    func restart() { state.withLock { $0.outgoing }?.end() }
+
+    /// The active node of the last applied epoch; nil: this node, or none.
+    private var target: (address: NodeAddress, epoch: UInt32)? {
+        cluster.withLock { state in
+            guard state.hold == nil, let lease = state.lease, let holder = lease.holder,
+                holder != node, lease.epoch == state.applied.epoch,
+                let address = try? NodeAddress(validating: lease.address)
+            else { return nil }
+            return (address, lease.epoch)
+        }
+    }
+
+    private func call() {
+        Self.ignoreBrokenPipes()
+        var met: UInt32?
+        while !isStopping {
+            guard let target else {
+                usleep(20_000)
+                continue
+            }
+            let outbox = LinkOutbox(limit: ClusterLimits.linkBytesMax)
+            do throws(NodeSocket.Failure) {
+                let socket = NodeSocket(descriptor: try NodeSocket.connect(to: target.address))
+                let reason = socket.serve(
+                    secret: secret, isServer: false, outbox,
+                    opened: { outbox.push(NodeFrame.hello(hello(isActive: false)).bytes) },
+                    tick: { !isStopping && self.target.map { $0 == target } ?? false },
+                    received: { frame in
+                        switch frame {
+                        case .hello(let hello):
+                            guard hello.isActive, hello.position.epoch == target.epoch else {
+                                return false
+                            }
+                            met = target.epoch
+                            state.withLock { state in
+                                state.outgoing = outbox
+                                state.outgoingEpoch = target.epoch
+                                state.sessions += 1
+                            }
+                        case .committed: break
+                        case .ping(let ping):
+                            outbox.push(NodeFrame.pong(Pong(value: ping.value)).bytes)
+                        case .pong: break
+                        case .row, .applied, .forward, .outcome, .head, .ended, .listen, .upstream,
+                            .seed, .error:
+                            return false
+                        }
+                        committer.withLock { $0 }?.wake()
+                        return true
+                    })
+                logger.debug("a link has ended", metadata: ["reason": "\(reason)"])
+            } catch {
+                // A process that was there has ended, so the lease need not be waited for.
+                if case .refused = error, met == target.epoch {
+                    cluster.withLock { state in
+                        if state.hold == nil, state.lease?.epoch == target.epoch {
+                            state.isHolderGone = true
+                        }
+                    }
+                }
+            }
+            outbox.end()
+            state.withLock { if $0.outgoing === outbox { $0.outgoing = nil } }
+            usleep(50_000)
+        }
+    }
+
+    /// Whether the link to the active node stands.
+    var isUp: Bool { state.withLock { $0.outgoing != nil } }
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-7: sockets of the links between nodes. A link has a thread of its own, because a cluster has few nodes. Rests on
+// KeyedConnection, MartletWire and Glibc.
+
+import Glibc
+import MartletBase
+import MartletTLS
+import MartletWire
+import Synchronization
+
+extension NodeFrame {
+    /// The whole frame.
+    var bytes: [UInt8] {
+        var writer = WireWriter()
+        encode(into: &writer)
+        return writer.bytes
+    }
+}
+
+/// Bytes that wait for the thread of a link, and the way to wake the thread.
+final class LinkOutbox: Sendable {
+    private struct State {
+        var bytes: [UInt8] = []
+        var isClosed = false
+    }
+
+    private let state = Mutex(State())
+    private let limit: Int
+    /// Both ends of a pipe. A byte in the pipe wakes the thread.
+    private let pipe: (read: Int32, write: Int32)
+    /// Readable when bytes wait.
+    var event: Int32 { pipe.read }
+
+    init(limit: Int) {
+        self.limit = limit
+        var ends: [Int32] = [-1, -1]
+        _ = Glibc.pipe(&ends)
+        for end in ends {
+            _ = fcntl(end, F_SETFL, O_NONBLOCK)
+            _ = fcntl(end, F_SETFD, FD_CLOEXEC)
+        }
+        pipe = (ends[0], ends[1])
+    }
+
+    deinit {
+        close(pipe.read)
+        close(pipe.write)
+    }
+
+    /// - Returns: false if the link is closed, or has too many waiting bytes. The link is closed then.
+    @discardableResult
+    func push(_ bytes: [UInt8]) -> Bool {
+        let isTaken = state.withLock { state in
+            guard !state.isClosed else { return false }
+            guard state.bytes.count + bytes.count <= limit else {
+                state.isClosed = true
+                return false
+            }
+            state.bytes += bytes
+            return true
+        }
+        wake()
+        return isTaken
+    }
+
+    func wake() {
+        var one: UInt8 = 1
+        _ = write(pipe.write, &one, 1)
+    }
+
+    func end() {
+        state.withLock { $0.isClosed = true }
+        wake()
+    }
+
+    var isClosed: Bool { state.withLock { $0.isClosed } }
+
+    func take() -> [UInt8] {
+        var wakes = [UInt8](repeating: 0, count: 64)
+        while read(pipe.read, &wakes, wakes.count) == wakes.count {}
+        return state.withLock { state in
+            defer { state.bytes = [] }
+            return state.bytes
+        }
+    }
+}
+
+/// The socket of a link.
+struct NodeSocket: ~Copyable {
+    /// OPS-7: time for a connection and its handshake.
+    static let openMilliseconds: Int32 = 2000
+    /// OPS-7: time after which a peer that takes no bytes is given up, in milliseconds.
+    private static let unacknowledgedMilliseconds: UInt32 = 5000
+
+    let descriptor: Int32
+
+    deinit { close(descriptor) }
+
+    init(descriptor: Int32) {
+        self.descriptor = descriptor
+        _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK)
+        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+        var one: Int32 = 1
+        setsockopt(
+            descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
+        var limit = Self.unacknowledgedMilliseconds
+        setsockopt(
+            descriptor, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, &limit,
+            socklen_t(MemoryLayout<UInt32>.size))
+    }
+
+    /// The way to a node that did not come about.
+    enum Failure: Error {
+        /// Nothing listens at the address: the node's process is gone.
+        case refused
+        case failed(String)
+    }
+
+    private static func addresses(
+        of address: NodeAddress, forListening: Bool
+    ) throws(Failure) -> UnsafeMutablePointer<addrinfo> {
+        var hints = addrinfo()
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        hints.ai_flags = forListening ? AI_PASSIVE : 0
+        var found: UnsafeMutablePointer<addrinfo>?
+        let code = getaddrinfo(address.host, "\(address.port)", &hints, &found)
+        guard code == 0, let found else {
+            throw .failed("\(address.text): \(String(cString: gai_strerror(code)))")
+        }
+        return found
+    }
+
+    /// Connects to a node.
+    /// - Returns: the descriptor of the socket.
+    static func connect(to address: NodeAddress) throws(Failure) -> Int32 {
+        let found = try addresses(of: address, forListening: false)
+        defer { freeaddrinfo(found) }
+        let made = socket(found.pointee.ai_family, found.pointee.ai_socktype, 0)
+        guard made >= 0 else { throw .failed(String(cString: strerror(errno))) }
+        _ = fcntl(made, F_SETFL, O_NONBLOCK)
+        var code: Int32 = 0
+        if Glibc.connect(made, found.pointee.ai_addr, found.pointee.ai_addrlen) != 0 {
+            code = errno
+            if code == EINPROGRESS {
+                var poll = pollfd(fd: made, events: Int16(POLLOUT), revents: 0)
+                code = ETIMEDOUT
+                if Glibc.poll(&poll, 1, openMilliseconds) > 0 {
+                    var length = socklen_t(MemoryLayout<Int32>.size)
+                    getsockopt(made, SOL_SOCKET, SO_ERROR, &code, &length)
+                }
+            }
+        }
+        guard code == 0 else {
+            close(made)
+            if code == ECONNREFUSED { throw .refused }
+            throw .failed("\(address.text): \(String(cString: strerror(code)))")
+        }
+        return made
+    }
+
+    /// Listens at an address.
+    /// - Returns: the descriptor of the socket.
+    static func listen(at address: NodeAddress) throws(Failure) -> Int32 {
+        let found = try addresses(of: address, forListening: true)
+        defer { freeaddrinfo(found) }
+        let made = socket(found.pointee.ai_family, found.pointee.ai_socktype, 0)
+        guard made >= 0 else { throw .failed(String(cString: strerror(errno))) }
+        var one: Int32 = 1
+        setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &one, socklen_t(MemoryLayout<Int32>.size))
+        guard bind(made, found.pointee.ai_addr, found.pointee.ai_addrlen) == 0,
+            Glibc.listen(made, 64) == 0
+        else {
+            defer { close(made) }
+            throw .failed("\(address.text): \(String(cString: strerror(errno)))")
+        }
+        return made
+    }
+
+    /// Serves a link until its end.
+    /// - Parameters:
+    ///   - tick: called after each wait, at least every 100 ms. False ends the link.
+    ///   - received: called with each frame. False ends the link.
+    /// - Returns: the reason for the end.
+    func serve(
+        secret: [UInt8], isServer: Bool, _ outbox: LinkOutbox, opened: () -> Void,
+        tick: () -> Bool, received: (NodeFrame) -> Bool
+    ) -> String {
+        guard let link = KeyedConnection(descriptor, secret: secret, isServer: isServer) else {
+            return "there is no memory for TLS"
+        }
+        let end = SystemClock.monotonicMilliseconds() + Int64(Self.openMilliseconds)
+        var isOpen = false
+        var waiting: [UInt8] = []
+        var splitter = FrameSplitter(frameBytesMax: NodeLimits.helloBytesMax)
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 16, alignment: 16)
+        defer { buffer.deallocate() }
+        while true {
+            var events = Int16(POLLIN)
+            if !isOpen {
+                switch link.shakeHands() {
+                case .done:
+                    isOpen = true
+                    opened()
+                case .wantsToRead: break
+                case .wantsToWrite: events |= Int16(POLLOUT)
+                case .ended(let reason): return reason
+                }
+                if !isOpen, SystemClock.monotonicMilliseconds() > end {
+                    return "the handshake takes too long"
+                }
+            }
+            if isOpen {
+                waiting += outbox.take()
+                while !waiting.isEmpty {
+                    let step = waiting.withUnsafeBytes { link.write($0) }
+                    if case .done(let count) = step {
+                        waiting.removeFirst(count)
+                        continue
+                    }
+                    if case .ended(let reason) = step { return reason }
+                    if step == .wantsToWrite { events |= Int16(POLLOUT) }
+                    break
+                }
+                var isReading = true
+                while isReading {
+                    switch link.read(into: buffer) {
+                    case .done(let count):
+                        var chunk = UnsafeRawBufferPointer(rebasing: buffer[..<count])
+                        do {
+                            while let frame = try splitter.next(from: &chunk) {
+                                let said = try NodeFrame.decode(type: frame.type, body: frame.body)
+                                if case .hello = said {
+                                    splitter.frameBytesMax = NodeLimits.frameBytesMax
+                                }
+                                guard received(said) else { return "the link was given up" }
+                            }
+                        } catch {
+                            return "a frame is not understood: \(error)"
+                        }
+                    case .wantsToRead: isReading = false
+                    case .wantsToWrite:
+                        events |= Int16(POLLOUT)
+                        isReading = false
+                    case .ended(let reason): return reason
+                    }
+                }
+            }
+            var polls = [
+                pollfd(fd: descriptor, events: events, revents: 0),
+                pollfd(fd: outbox.event, events: Int16(POLLIN), revents: 0),
+            ]
+            _ = poll(&polls, 2, 100)
+            guard !outbox.isClosed, tick() else { return "the link was given up" }
+        }
+    }
+}

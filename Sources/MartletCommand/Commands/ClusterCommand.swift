@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-7: `martlet cluster`: the beginning of a cluster, its state, a further node, and the end of a node. Rests on
+// ClusterPart and MartletStore.
+
+import ArgumentParser
+import Glibc
+import Martlet
+import MartletAnswers
+import MartletCluster
+import MartletRows
+import MartletStore
+
+struct ClusterCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "cluster",
+        abstract: "Make a cluster of brokers, and look after it.",
+        discussion: """
+            A cluster has a full copy of the data folder on each node, and a log in PostgreSQL. Each \
+            node is served by `martlet serve --cluster`. The article Cluster has the steps.
+            """,
+        subcommands: [
+            ClusterInitCommand.self, ClusterStatusCommand.self, ClusterJoinCommand.self,
+            ClusterRemoveCommand.self, ClusterRebaseCommand.self,
+        ])
+}
+
+/// The log of a cluster.
+struct ClusterLogOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp("The cluster's log: a connection URI of PostgreSQL.", valueName: "uri"))
+    var cluster: String
+}
+
+/// Time for a call of the log by a command.
+private let patience = Duration.seconds(10)
+
+private func look<Answer>(
+    _ log: any ReplicationLog, _ body: (any ReplicationLog) throws(LogError) -> Answer
+) throws(MartletError) -> Answer {
+    do throws(LogError) { return try body(log) } catch {
+        throw MartletError(.unavailable, "\(error).", field: "cluster")
+    }
+}
+
+/// Writes the beginning of a log into a data folder that no broker serves.
+private func begin(_ folder: String, _ identity: LogIdentity) throws {
+    let store = try Store(StoreConfiguration(folder: folder))
+    defer { store.close() }
+    try store.leaveCluster()
+    try store.begin(at: LogPosition(beginningOf: identity.incarnation))
+    try store.checkpoint()
+}
+
+/// The place of a data folder; nil: the folder belongs to no cluster.
+private func position(of folder: String) throws -> LogPosition? {
+    let store = try Store(StoreConfiguration(folder: folder))
+    defer { store.close() }
+    return try store.logPosition()
+}
+
+struct ClusterInitCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "init",
+        abstract: "Begin a cluster with a data folder.",
+        discussion: """
+            The database needs an empty schema. The folder is the beginning of all nodes: copy it to \
+            them before one of them serves, or let them join later with `martlet cluster join`.
+            """)
+
+    @OptionGroup var log: ClusterLogOptions
+    @OptionGroup var folder: FolderOptions
+    @OptionGroup var output: OutputOptions
+
+    func perform() async throws {
+        let part = try ProgramParts.requiredCluster()
+        let folder = folder.access.folder
+        // A new folder gets its keys, which all nodes share.
+        if access(folder + "/data.mdb", F_OK) != 0 || access(folder + "/admin.key", F_OK) != 0 {
+            try await Broker.open(BrokerConfiguration(folder: folder)).close()
+        }
+        guard try position(of: folder) == nil else {
+            throw MartletError(
+                .alreadyExists,
+                """
+                The data folder belongs to a cluster already. If its log is lost, 'martlet cluster \
+                rebase' begins another.
+                """, field: "data")
+        }
+        try begin(folder, try part.make(log.cluster))
+        output.json
+            ? JSON.print(["data": folder])
+            : Terminal.print(
+                "The cluster begins with \(folder). Copy it to the other nodes, and serve each with "
+                    + "'martlet serve --cluster'.")
+    }
+}
+
+struct ClusterRebaseCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rebase",
+        abstract: "Begin a new log with the folder of a node, because the log is lost.",
+        discussion: """
+            Take the node that was active last, or the node with the highest row. The database needs an \
+            empty schema. The other nodes must join again with `martlet cluster join`. Messages that \
+            were accepted after the folder's last row are lost.
+            """)
+
+    @OptionGroup var log: ClusterLogOptions
+    @OptionGroup var folder: FolderOptions
+    @OptionGroup var output: OutputOptions
+
+    func perform() async throws {
+        let part = try ProgramParts.requiredCluster()
+        let folder = try folder.access.existingFolder()
+        guard let before = try position(of: folder) else {
+            throw MartletError(
+                .invalidArgument, "The data folder belongs to no cluster; use 'init'.",
+                field: "data")
+        }
+        try begin(folder, try part.make(log.cluster))
+        output.json
+            ? JSON.print(["data": folder])
+            : Terminal.print(
+                "The cluster begins anew with \(folder), which stood at row \(before.row) of epoch "
+                    + "\(before.epoch). The other nodes join again.")
+    }
+}
+
+struct ClusterJoinCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "join",
+        abstract: "Make the data folder of a further node.",
+        discussion: """
+            Takes a backup of any node of the cluster: `martlet backup` on that node, while it serves. \
+            The new node goes on where the backup ends, and reads the rest from the log, which keeps \
+            rows for an hour and as long as a node needs them.
+            """)
+
+    @Argument(
+        help: ArgumentHelp(
+            "The folder that `martlet backup` made, or a file with its stream, or - for standard input.",
+            valueName: "backup"))
+    var backup: String
+
+    @Argument(help: ArgumentHelp("The new data folder.", valueName: "folder"))
+    var folder: String
+
+    @OptionGroup var output: OutputOptions
+
+    func perform() async throws {
+        let (descriptor, manifest) = try BackupFiles.open(backup)
+        defer { close(descriptor) }
+        let summary = try RestoredFolder(folder).restore(
+            from: descriptor, asNode: true, progress: { _ in }
+        ) {
+            guard manifest == nil || manifest == BackupManifest($0) else {
+                throw BackupError.damaged("its manifest is that of another backup")
+            }
+        }
+        let made = BackupManifest(summary)
+        Terminal.print(
+            output.json ? JSON.line(made) : made.sentence("Joined", "with \(folder)"))
+    }
+}
+
+struct ClusterRemoveCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove",
+        abstract: "Forget a node for good, so that the log keeps no rows for it.",
+        discussion: "A node that serves again is a node of the cluster again.")
+
+    @Argument(help: "The name of the node.")
+    var node: String
+
+    @OptionGroup var log: ClusterLogOptions
+    @OptionGroup var output: OutputOptions
+
+    func perform() async throws {
+        let name = try NodeName(validating: node)
+        let connection = try ProgramParts.requiredCluster().connect(log.cluster)
+        let nodes = try look(connection) { (log) throws(LogError) in
+            try log.nodes(within: patience)
+        }
+        guard nodes.contains(where: { $0.report.name == name }) else {
+            throw MartletError(.notFound, "The cluster has no node '\(node)'.", field: "node")
+        }
+        try look(connection) { (log) throws(LogError) in try log.remove(name, within: patience) }
+        output.json ? JSON.print(["removed": node]) : Terminal.print("Removed \(node).")
+    }
+}
+
+struct ClusterStatusCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status", abstract: "Show the nodes of a cluster, and its log.")
+
+    @OptionGroup var log: ClusterLogOptions
+    @OptionGroup var output: OutputOptions
+
+    private struct Node: Encodable {
+        var node: String
+        var role: String
+        var address: String
+        var applied: UInt64
+        var behind: UInt64
+        var seenSeconds: Double
+    }
+
+    private struct Status: Encodable {
+        var epoch: UInt32
+        var row: UInt64
+        var leaseSeconds: Double
+        var nodes: [Node]
+    }
+
+    func perform() async throws {
+        let connection = try ProgramParts.requiredCluster().connect(log.cluster)
+        let (lease, tail, sightings) = try look(connection) { (log) throws(LogError) in
+            (
+                try log.lease(within: patience), try log.tail(within: patience),
+                try log.nodes(within: patience)
+            )
+        }
+        let nodes = sightings.filter { !$0.report.address.isEmpty }.map { sighting in
+            let report = sighting.report
+            let isActive = lease.holder == report.name && !lease.isOver
+            let isSilent = sighting.age > ClusterLimits.silence
+            return Node(
+                node: report.name.text,
+                role: isActive ? "active" : isSilent ? "silent" : "follows",
+                address: report.address, applied: report.applied,
+                behind: tail.row > report.applied ? tail.row - report.applied : 0,
+                seenSeconds: sighting.age / .seconds(1))
+        }
+        let status = Status(
+            epoch: lease.epoch, row: tail.row, leaseSeconds: lease.remaining / .seconds(1),
+            nodes: nodes)
+        guard !output.json else { return JSON.print(status) }
+        Terminal.print(
+            "epoch \(status.epoch), row \(status.row), lease "
+                + (lease.isOver ? "over" : "for \(Self.seconds(status.leaseSeconds)) s"))
+        for node in nodes {
+            Terminal.print(
+                "\(node.node)  \(node.role)  \(node.address)  row \(node.applied), "
+                    + "\(node.behind) behind, seen \(Self.seconds(node.seenSeconds)) s ago")
+        }
+    }
+
+    private static func seconds(_ value: Double) -> String {
+        "\((value * 10).rounded() / 10)"
+    }
+}

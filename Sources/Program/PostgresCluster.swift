@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-7: the cluster's log of the program: PostgreSQL, and rows packed with LZ4. Rests on MartletPostgres and MartletLZ4.
+
+import Martlet
+import MartletCluster
+import MartletCommand
+import MartletLZ4
+import MartletPostgres
+import MartletStore
+
+struct PostgresCluster: ClusterPart {
+    /// Time for a command's calls of the log.
+    private static let limit = Duration.seconds(10)
+
+    private static func address(_ log: String) throws(MartletError) -> PostgresAddress {
+        do throws(LogError) { return try PostgresAddress(log) } catch {
+            throw MartletError(.invalidArgument, "\(error).", field: "cluster")
+        }
+    }
+
+    func configuration(
+        _ log: String, node: NodeName, address: NodeAddress
+    ) throws(MartletError) -> ClusterConfiguration {
+        let servers = try Self.address(log)
+        return ClusterConfiguration(node: node, address: address, packing: LZ4Packing()) {
+            report, use in
+            PostgresLog(
+                address: servers, node: report, purpose: use == .rows ? .rows : .lease)
+        }
+    }
+
+    func make(_ log: String) throws(MartletError) -> LogIdentity {
+        let servers = try Self.address(log)
+        let identity = LogIdentity(
+            incarnation: (0..<16).map { _ in UInt8.random(in: .min ... .max) },
+            redoFormat: Int(Redo.format))
+        do throws(LogError) {
+            let connection = try PostgresLog.connect(
+                to: servers, as: "martlet init", within: Self.limit)
+            do throws(LogError) {
+                try PostgresSchema().create(
+                    identity, on: connection, until: PostgresDeadline(after: Self.limit))
+                return identity
+            } catch {
+                guard error == .present else { throw error }
+            }
+            let present = try connect(servers)
+            guard try present.tail(within: Self.limit).row == 0 else { throw .present }
+            return try present.identity(within: Self.limit)
+        } catch {
+            throw MartletError(.unavailable, "\(error).", field: "cluster")
+        }
+    }
+
+    func connect(_ log: String) throws(MartletError) -> any ReplicationLog {
+        connect(try Self.address(log))
+    }
+
+    private func connect(_ servers: PostgresAddress) -> any ReplicationLog {
+        // A command is no node, and its readings leave a report without a place behind.
+        let name = try? NodeName(validating: Self.commandName)
+        guard let name else { fatalError("The commands have a name.") }
+        return PostgresLog(
+            address: servers,
+            node: NodeReport(
+                name: name, run: 0, address: "", formats: Int(Redo.format)...Int(Redo.format),
+                applied: UInt64(Int64.max)),
+            purpose: .lease)
+    }
+
+    private static let commandName = "martlet-command"
+}

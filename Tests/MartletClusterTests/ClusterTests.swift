@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Brokers on one log: any node takes anything, an answered request has its effect on every node, and the end of the
+// active node loses nothing.
+
+import Glibc
+import Martlet
+import MartletBase
+import MartletClient
+import MartletCluster
+import Testing
+
+@Suite(
+    "A cluster of brokers", .serialized, WithPostgres(),
+    .enabled(
+        if: PostgresPrograms.areThere, "PostgreSQL 15 is not installed, or no user may run it"),
+    .timeLimit(.minutes(2)))
+struct ClusterTests {
+    private static let project = ClusterBench.project
+
+    private func bench() throws -> ClusterBench {
+        try ClusterBench(try #require(WithPostgres.shared).pair)
+    }
+
+    /// A registered device on a node.
+    private func device(
+        on node: String, _ bench: ClusterBench, key: String
+    ) async throws -> (MartletDevice, DeviceCredentials) {
+        var options = DeviceOptions()
+        options.registration = .key(key)
+        options.acknowledgementDelay = .milliseconds(20)
+        let credentials = try await MartletDevice.register(
+            host: "127.0.0.1", port: bench.port(node), projectID: Self.project,
+            appName: "com.example.tides", platform: .android, options: options)
+        return (
+            MartletDevice(
+                host: "127.0.0.1", port: bench.port(node), credentials: credentials,
+                options: options), credentials
+        )
+    }
+
+    private func receive(_ count: Int, by device: MartletDevice) async throws -> [String] {
+        var texts: [String] = []
+        for try await message in device.messages {
+            texts.append(message["n"] ?? "")
+            await device.acknowledge(message)
+            if texts.count == count { break }
+        }
+        return texts
+    }
+
+    @Test("OPS-7 a device on one node gets what a sender on another sends, and the third is active")
+    func anyNodeTakesAnything() async throws {
+        let bench = try bench()
+        try await bench.begin()
+        for name in bench.names { try await bench.start(name) }
+        let active = try await bench.active()
+        let followers = try await bench.followers()
+        let (first, second) = (followers[0], followers[1])
+        // Each request goes to another node, and finds the effect of the request before.
+        let made = try await bench.broker(first).createProject(Self.project)
+        let key = try await bench.broker(second).createServerKey(named: "k", in: Self.project)
+        let (device, credentials) = try await device(
+            on: first, bench, key: made.registrationKey)
+        try await device.subscribe(toTopic: "tides")
+        let sender = try await MartletSender.connect(
+            host: "127.0.0.1", port: bench.port(second), projectID: Self.project,
+            serverKey: key.text)
+        for number in 0..<20 {
+            let target: MessageTarget =
+                number % 2 == 0 ? .topic("tides") : .token(credentials.token)
+            let result = try await sender.send(
+                Message(data: ["n": "\(number)"]), to: target)
+            #expect(result.recipientCount == 1)
+        }
+        #expect(try await receive(20, by: device) == (0..<20).map { "\($0)" })
+
+        // The active node ends. The device and the sender stay where they are.
+        try await bench.stop(active)
+        for number in 20..<40 {
+            let result = try await sender.send(
+                Message(data: ["n": "\(number)"]), to: .topic("tides"))
+            #expect(result.recipientCount == 1)
+        }
+        #expect(try await receive(20, by: device) == (20..<40).map { "\($0)" })
+        #expect(try await bench.active() != active)
+
+        // A message that is not stored reaches other nodes too.
+        _ = try await sender.send(
+            OutgoingMessage(
+                to: .topic("tides"), Message(data: ["n": "now"]), timeToLiveSeconds: 0))
+        #expect(try await receive(1, by: device) == ["now"])
+
+        await device.close()
+        await sender.close()
+        try bench.waitUntilEqual(first, second)
+        // A node that was away reads the rest from the log.
+        try await bench.start(active)
+        try bench.waitUntilEqual(first, active)
+        try await bench.end()
+    }
+}
