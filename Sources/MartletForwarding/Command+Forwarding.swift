@@ -34,6 +34,7 @@ package enum CommandKind: UInt8, CaseIterable, Sendable, FieldCoding {
     case takeUpstream = 23
     case touch = 24
     case count = 25
+    case changeBridge = 26
 }
 
 extension Command {
@@ -114,6 +115,7 @@ extension Command: FieldCoding {
             self = .takeUpstream(project: try reader.take(), numbers: try reader.take())
         case .touch: self = .touch
         case .count: self = .count(try reader.take())
+        case .changeBridge: self = .changeBridge(try reader.take())
         }
     }
 
@@ -161,6 +163,7 @@ extension Command: FieldCoding {
         case .takeUpstream(let project, let numbers): put(.takeUpstream, project, numbers)
         case .touch: put(.touch)
         case .count(let days): put(.count, days)
+        case .changeBridge(let change): put(.changeBridge, change)
         }
     }
 }

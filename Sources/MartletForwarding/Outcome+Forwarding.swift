@@ -26,6 +26,7 @@ package enum OutcomeKind: UInt8, CaseIterable, Sendable, FieldCoding {
     case upstreamAccepted = 12
     case upstreamTaken = 13
     case refused = 14
+    case bridgeChanged = 15
 }
 
 extension Outcome {
@@ -65,6 +66,7 @@ extension Outcome: FieldCoding {
         case .upstreamAccepted: self = .upstreamAccepted(try reader.take(), fanouts: [])
         case .upstreamTaken: self = .upstreamTaken(try reader.take(), numbers: try reader.take())
         case .refused: self = .refused(try reader.take())
+        case .bridgeChanged: self = .bridgeChanged(try reader.take())
         }
     }
 
@@ -91,6 +93,7 @@ extension Outcome: FieldCoding {
         case .upstreamTaken(let project, let numbers): put(.upstreamTaken, project, numbers)
         case .unfinished: invariant(false, "A command with parts left has no answer yet.")
         case .refused(let error): put(.refused, error)
+        case .bridgeChanged(let news): put(.bridgeChanged, news)
         }
     }
 }

@@ -122,7 +122,8 @@ extension Acknowledgement: FieldCoding {
         static let departure: UInt8 = 1 << 1
         static let skipped: UInt8 = 1 << 2
         static let arrival: UInt8 = 1 << 3
-        static let all = holder | departure | skipped | arrival
+        static let handedOver: UInt8 = 1 << 4
+        static let all = holder | departure | skipped | arrival | handedOver
     }
 
     init(from reader: inout FieldReader) throws(ForwardingError) {
@@ -134,12 +135,14 @@ extension Acknowledgement: FieldCoding {
         if flags & Flag.departure != 0 { departure = try reader.take(Departure.self) }
         if flags & Flag.skipped != 0 { skipped = try reader.take(Skipped.self) }
         if flags & Flag.arrival != 0 { arrival = try reader.take(MessageSequence.self) }
+        isHandedOver = flags & Flag.handedOver != 0
     }
 
     func write(to writer: inout FieldWriter) {
         writer.put(
             byte: (holder != nil ? Flag.holder : 0) | (departure != nil ? Flag.departure : 0)
-                | (skipped != nil ? Flag.skipped : 0) | (arrival != nil ? Flag.arrival : 0))
+                | (skipped != nil ? Flag.skipped : 0) | (arrival != nil ? Flag.arrival : 0)
+                | (isHandedOver ? Flag.handedOver : 0))
         writer.put(project)
         writer.put(ordinal)
         writer.put(through)

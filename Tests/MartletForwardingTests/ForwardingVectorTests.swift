@@ -211,7 +211,25 @@ struct ForwardingVectorTests {
                         return counts
                     }())
             ]),
-            "01 19 01 01 A0 9C 01 02 03 00*11 02"
+            "01 19 01 01 A0 9C 01 02 03 00*11 02 00 00"
+        ),
+        (
+            .changeBridge,
+            .changeBridge(
+                .setAddress(
+                    project: ProjectNumber(1), ordinal: Ordinal(2), holder: nil,
+                    .apns(APNsAddress(token: [0xAB, 0xCD], isSandbox: true, bundle: "a.b")))),
+            "01 1A 01 01 02 00 01 02 AB CD 01 03 'a.b'"
+        ),
+        (
+            .changeBridge,
+            .changeBridge(
+                .putKey(
+                    project: "p",
+                    BridgeKey(
+                        kind: .webPush, id: "i", owner: "o", sealed: [7],
+                        created: Instant(millisecondsSince1970: 1)))),
+            "01 1A 05 01 'p' 02 01 'i' 01 'o' 01 07 02"
         ),
     ]
 
@@ -324,6 +342,12 @@ struct ForwardingVectorTests {
                         .unavailable, "m", field: "f", byteOffset: 3,
                         retryDelayMilliseconds: nil)),
                 "01 0E 0B 01 'm' 01 'f' 01 03 00"
+            ),
+            (
+                .bridgeChanged,
+                .bridgeChanged(
+                    .instances(ProjectNumber(1), Ordinal(2), former: Ordinal(3))),
+                "01 0F 02 01 02 03"
             ),
         ]
     }

@@ -187,7 +187,7 @@ struct RandomCommands {
     }
 
     mutating func acknowledgement() -> Acknowledgement {
-        Acknowledgement(
+        var acknowledgement = Acknowledgement(
             project: project(), ordinal: ordinal(), holder: optional { $0.holder() },
             through: marks(), single: list { $0.u64() },
             departure: optional {
@@ -197,6 +197,8 @@ struct RandomCommands {
             },
             skipped: optional { Acknowledgement.Skipped(through: $0.sequence(), at: $0.instant()) },
             arrival: optional { $0.sequence() })
+        acknowledgement.isHandedOver = flag()
+        return acknowledgement
     }
 
     mutating func sentCount() -> SentCount {
@@ -251,6 +253,47 @@ struct RandomCommands {
             DeviceAllowance(messages: $0.left(), upstream: $0.left())
         }
         return acceptance
+    }
+
+    mutating func bridgeAddress() -> BridgeAddress {
+        flag()
+            ? .apns(APNsAddress(token: bytes(), isSandbox: flag(), bundle: text()))
+            : .webPush(
+                WebPushAddress(
+                    endpoint: text(), publicKey: bytes(65), authentication: bytes(16)))
+    }
+
+    mutating func bridgeChange() -> BridgeChange {
+        switch u8() % 6 {
+        case 0:
+            .setAddress(
+                project: project(), ordinal: ordinal(), holder: optional { $0.holder() },
+                bridgeAddress())
+        case 1:
+            .removeAddress(
+                project: project(), ordinal: ordinal(), holder: optional { $0.holder() })
+        case 2: .end(project: project(), ordinal: ordinal(), holder: holder(), bridgeAddress())
+        case 3:
+            .refuse(
+                BridgeRefusal(
+                    project: project(), ordinal: ordinal(), holder: holder(),
+                    sequence: sequence(), kind: one(), reason: text()))
+        case 4:
+            .putKey(
+                project: text(),
+                BridgeKey(
+                    kind: one(), id: text(), owner: text(), sealed: bytes(), created: instant()))
+        default: .removeKey(project: text(), kind: one(), id: text())
+        }
+    }
+
+    mutating func bridgeNews() -> BridgeNews {
+        switch u8() % 4 {
+        case 0: .instance(project(), ordinal())
+        case 1: .instances(project(), ordinal(), former: ordinal())
+        case 2: .unregistered(project(), ordinal())
+        default: .keys(project())
+        }
     }
 
     // MARK: Wholes
@@ -312,6 +355,7 @@ struct RandomCommands {
         case .takeReceipts: .takeReceipts(project: project(), through: u64())
         case .upstream: .upstream(upstream())
         case .takeUpstream: .takeUpstream(project: project(), numbers: list { $0.u64() })
+        case .changeBridge: .changeBridge(bridgeChange())
         case .touch: .touch
         case .count:
             .count(
@@ -353,6 +397,7 @@ struct RandomCommands {
                     project: project(), number: u64(), isForSenders: flag(), passing: nil),
                 fanouts: [])
         case .upstreamTaken: .upstreamTaken(project(), numbers: list { $0.u64() })
+        case .bridgeChanged: .bridgeChanged(bridgeNews())
         case .refused:
             .refused(
                 MartletError(

@@ -58,9 +58,18 @@ struct DemoReport {
 
     private static func milliseconds(_ value: Double?) -> String { value.map { "\($0)" } ?? "–" }
 
+    /// A sentence about times of a program that nobody should judge speed by.
+    private static var build: String {
+        #if DEBUG
+            "\nThe program is not optimised, to be built soon. `make bench` measures speed."
+        #else
+            ""
+        #endif
+    }
+
     static func text(_ check: Check) -> String {
         if check.isRight {
-            return "Right: everybody got what they should, once, and nobody anything else."
+            return "Right: everybody got what they should, once, and nobody anything else." + build
         }
         return """
             WRONG: \(check.missing) missing, \(check.extra) to somebody who should not get it, \
