@@ -6,7 +6,7 @@ PACKAGES := liburing-dev libjemalloc-dev liblmdb-dev libssl-dev libexpat1-dev
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests Benchmarks/Sources
 
-.PHONY: run build test browser-test mailbox-histories simulate deps python python-sdks console-test format format-check clean
+.PHONY: run build test browser-test apns-kills mailbox-histories simulate deps python python-sdks console-test format format-check clean
 
 # The demo, built without optimisation, which takes a third of the time. In a terminal the whole program is built after
 # that, and the demo goes on serving until Ctrl-C with the console in a browser.
@@ -82,7 +82,7 @@ python:
 # Made once, and again when their versions change.
 SDKS := .build/python-sdks
 python-sdks: python $(SDKS)/installed $(SDKS)-newest/installed $(SDKS)-push/installed \
-    $(SDKS)-xmpp/installed
+    $(SDKS)-xmpp/installed $(SDKS)-apns/installed
 
 # The newest ones that there are, which app servers install today.
 $(SDKS)-newest/installed: Tests/Python/requirements-newest.txt $(SDKS)/installed
@@ -106,6 +106,14 @@ $(SDKS)-xmpp/installed: Tests/Python/requirements-xmpp.txt $(SDKS)/installed
 	rm -rf $(SDKS)-xmpp
 	python3 -m venv $(SDKS)-xmpp
 	$(SDKS)-xmpp/bin/pip install --quiet --requirement $<
+	touch $@
+
+# aioapns, which sends to Apple's push service, and h2, the HTTP/2 of the server that stands in for it.
+$(SDKS)-apns/installed: Tests/Python/requirements-apns.txt $(SDKS)/installed
+	@echo "Installing into $(SDKS)-apns: $$(tr '\n' ' ' < $<)"
+	rm -rf $(SDKS)-apns
+	python3 -m venv $(SDKS)-apns
+	$(SDKS)-apns/bin/pip install --quiet --requirement $<
 	touch $@
 
 $(SDKS)/installed: Tests/Python/requirements.txt
@@ -134,6 +142,12 @@ browser-test: python-sdks
 	    && swift build --product martlet \
 	    && $(SDKS)-push/bin/python -B Tests/Python/push_browser.py \
 	        "$$(swift build --show-bin-path)/martlet" firefox-esr .build/browser-test.log
+
+# The bridge to Apple's push service with random answers and kill -9: 100,000 messages. `make test` has 2000.
+apns-kills: python-sdks
+	swift build -c release --product martlet
+	MARTLET_TEST_APNS_MESSAGES=100000 $(SDKS)-apns/bin/python -B Tests/Python/apns_scenarios.py \
+	    "$$(swift build -c release --show-bin-path)/martlet" kills
 
 # The console in Chromium from Debian, driven by Selenium, both installed if need be. `make test` runs the same where both
 # are there, but not where CI is set.

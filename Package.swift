@@ -24,6 +24,7 @@ let package = Package(
         .library(name: "Martlet", targets: ["Martlet"]),
         .library(name: "MartletClient", targets: ["MartletClient"]),
         .library(name: "MartletClientTLS", targets: ["MartletClientTLS"]),
+        .library(name: "MartletBridge", targets: ["MartletBridge"]),
         .library(name: "MartletGateway", targets: ["MartletGateway"]),
         .library(name: "MartletWebPush", targets: ["MartletWebPush"]),
         .library(name: "MartletXMPP", targets: ["MartletXMPP"]),
@@ -47,7 +48,8 @@ let package = Package(
         // Without its traits Hummingbird needs no Foundation and no library of configurations.
         .package(
             url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1", traits: []),
-        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+        .package(
+            url: "https://github.com/swift-server/async-http-client", from: "1.37.0", traits: []),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
@@ -159,7 +161,7 @@ let package = Package(
         .target(
             name: "MartletGateway",
             dependencies: [
-                "Martlet", "MartletCrypto", "MartletTicket", "MartletTransport",
+                "Martlet", "MartletCrypto", "MartletRows", "MartletTicket", "MartletTransport",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
@@ -213,6 +215,20 @@ let package = Package(
             ],
             swiftSettings: common),
         .target(
+            name: "MartletBridge",
+            dependencies: [
+                "Martlet", "MartletBits", "MartletCrypto", "MartletEngine", "MartletRows",
+                "MartletWire",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: common),
+        .target(
             name: "MartletXMPP",
             dependencies: [
                 "Martlet", "MartletTransport", "MartletGateway", "CExpat",
@@ -237,7 +253,7 @@ let package = Package(
         .executableTarget(
             name: "martlet",
             dependencies: [
-                "Martlet", "MartletClientTLS", "MartletCluster", "MartletCommand",
+                "Martlet", "MartletBridge", "MartletClientTLS", "MartletCluster", "MartletCommand",
                 "MartletConsole", "MartletGateway", "MartletLZ4", "MartletPostgres",
                 "MartletStore", "MartletWebPush", "MartletXMPP",
                 .product(name: "Logging", package: "swift-log"),

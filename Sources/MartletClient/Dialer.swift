@@ -173,7 +173,7 @@ extension MartletError {
             .protocolViolation:
             false
         case .invalidArgument, .unauthenticated, .permissionDenied, .notFound, .alreadyExists,
-            .unregistered, .senderIDMismatch, .tooManyTopics, .replaced:
+            .unregistered, .senderIDMismatch, .tooManyTopics, .replaced, .thirdPartyAuthError:
             true
         }
     }

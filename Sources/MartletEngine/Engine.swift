@@ -57,12 +57,14 @@ package struct Engine: ~Copyable {
     ///   - quotas: shared with the loops; nil: the engine makes quotas of its own.
     ///   - book: the fanouts in progress; nil: fanouts are not limited.
     ///   - upstreamBook: the listening senders; nil: no sender listens.
+    ///   - bridgeFaults: what the door to push services notes.
     package init(
         programs: SharedPrograms = SharedPrograms(), limits: MailboxLimits = MailboxLimits(),
         book: FanoutBook? = nil, quotas: ProjectQuotas? = nil, upstreamBook: UpstreamBook? = nil,
-        notStoredNumbers: NotStoredNumbers = NotStoredNumbers()
+        notStoredNumbers: NotStoredNumbers = NotStoredNumbers(),
+        bridgeFaults: BridgeFaults = BridgeFaults()
     ) {
-        audiences = Audiences(programs: programs, limits: limits)
+        audiences = Audiences(programs: programs, limits: limits, bridgeFaults: bridgeFaults)
         self.notStoredNumbers = notStoredNumbers
         self.limits = limits
         self.book = book

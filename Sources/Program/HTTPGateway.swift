@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The gateway of the program: from the options of a command line to a served gateway. Rests on MartletCommand,
-// MartletGateway, MartletConsole, MartletWebPush, MartletXMPP and swift-service-lifecycle.
+// MartletBridge, MartletGateway, MartletConsole, MartletWebPush, MartletXMPP and swift-service-lifecycle.
 
 import Logging
 import Martlet
+import MartletBridge
 import MartletCommand
 import MartletConsole
 import MartletGateway
@@ -19,7 +20,20 @@ struct HTTPGateway: GatewayPart {
         PreparedHTTPGateway(
             broker: broker, logger: logger,
             http: options.address == nil ? nil : try Self.http(broker, options, logger),
-            xmpp: options.xmpp.isEmpty ? nil : try Self.xmpp(broker, options, logger))
+            xmpp: options.xmpp.isEmpty ? nil : try Self.xmpp(broker, options, logger),
+            bridge: options.apns ? try Self.bridge(broker, options, logger) : nil)
+    }
+
+    private static func bridge(
+        _ broker: Broker, _ options: GatewayOptions, _ logger: Logger
+    ) throws(MartletError) -> BridgeDoor {
+        var configuration = BridgeConfiguration()
+        configuration.apnsURL = options.apnsURL
+        configuration.apnsSandboxURL = options.apnsSandboxURL
+        configuration.authorities = options.bridgeCA
+        configuration.allowsPrivateAddresses = options.bridgePrivateAddresses
+        configuration.logger = logger
+        return try BridgeDoor(broker, configuration)
     }
 
     private static func http(
@@ -68,6 +82,7 @@ private struct PreparedHTTPGateway: PreparedGateway {
     let logger: Logger
     let http: (server: GatewayServer, console: Console?)?
     let xmpp: XMPPServer?
+    let bridge: BridgeDoor?
 
     /// In the order of their beginnings. The last ends first, and the broker at the end.
     private var services: [any Service] {
@@ -77,6 +92,7 @@ private struct PreparedHTTPGateway: PreparedGateway {
             if let console = http.console { services.append(ConsoleService(console: console)) }
         }
         if let xmpp { services.append(xmpp) }
+        if let bridge { services.append(bridge) }
         return services
     }
 

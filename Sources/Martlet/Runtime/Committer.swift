@@ -92,7 +92,8 @@ final class Committer: Sendable {
             metrics.delivered(moment, after: clock().rawValue - began.rawValue)
         }
         liveSending = LiveSending(
-            programs: programs, limits: inForce, book: book, numbers: notStoredNumbers)
+            programs: programs, limits: inForce, book: book, numbers: notStoredNumbers,
+            bridgeFaults: bridges.faults)
         liveSender = Mutex(LiveSender(liveSending))
         self.quotas = quotas
         self.clock = clock
@@ -157,7 +158,7 @@ final class Committer: Sendable {
         Engine(
             programs: programs, limits: limits.value, book: book, quotas: quotas,
             upstreamBook: upstream,
-            notStoredNumbers: notStoredNumbers)
+            notStoredNumbers: notStoredNumbers, bridgeFaults: bridges.faults)
     }
 
     // MARK: The committer's thread

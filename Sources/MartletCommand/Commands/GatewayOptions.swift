@@ -92,6 +92,30 @@ package struct GatewayOptions: ParsableArguments {
 
     @Flag(
         inversion: .prefixedNo,
+        help: "Hand messages for Apple devices without a connection to Apple's push service.")
+    package var apns = false
+
+    @Option(help: ArgumentHelp("The URL of Apple's push service.", valueName: "url"))
+    package var apnsURL = "https://api.push.apple.com"
+
+    @Option(
+        help: ArgumentHelp(
+            "The URL of Apple's push service for development builds.", valueName: "url"))
+    package var apnsSandboxURL = "https://api.sandbox.push.apple.com"
+
+    @Option(
+        help: ArgumentHelp(
+            "A PEM file with the authorities that certify push services (default: those of the "
+                + "system).", valueName: "file"))
+    package var bridgeCA: String?
+
+    @Flag(
+        inversion: .prefixedNo,
+        help: "Reach push services at private addresses too, such as 127.0.0.1: for tests.")
+    package var bridgePrivateAddresses = false
+
+    @Flag(
+        inversion: .prefixedNo,
         help:
             "Serve the console for browsers at /console (default: where only this machine reaches it)."
     )
@@ -154,7 +178,10 @@ package struct GatewayOptions: ParsableArguments {
     }
 
     /// Whether the broker serves more than its own protocol.
-    var isWanted: Bool { address != nil || !xmpp.isEmpty }
+    var isWanted: Bool { address != nil || !xmpp.isEmpty || apns }
+
+    /// Whether a part of the gateway comes to the broker over the loopback interface.
+    var needsLocalListener: Bool { !webPushOrigin.isEmpty || apns }
 
     /// OPS-11: the settings that a gateway keeps until its end, with their values as text.
     var kept: [(setting: String, value: String)] {
@@ -172,6 +199,9 @@ package struct GatewayOptions: ParsableArguments {
             ("web-push-origin", "\(webPushOrigin)"), ("web-push-project", webPushProject),
             ("xmpp", "\(xmpp)"), ("xmpp-certificate", xmppCertificate ?? ""),
             ("xmpp-key", xmppKey ?? ""),
+            ("apns", "\(apns)"), ("apns-url", apnsURL), ("apns-sandbox-url", apnsSandboxURL),
+            ("bridge-ca", bridgeCA ?? ""),
+            ("bridge-private-addresses", "\(bridgePrivateAddresses)"),
             ("console", "\(servesConsole)"),
         ]
     }

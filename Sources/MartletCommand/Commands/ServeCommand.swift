@@ -18,7 +18,7 @@ struct ServeCommand: ReportingCommand {
             --http-certificate or --xmpp-certificate, with a file of settings, or under a service \
             manager (NOTIFY_SOCKET), SIGHUP reads certificates, keys, limits and log level again \
             instead. Logs go to standard error. With --http, SDKs of the original system are served too, and with --xmpp app servers \
-            that speak XMPP.
+            that speak XMPP. With --apns, messages for Apple devices without a connection go to Apple.
             """)
 
     @OptionGroup var options: ServeOptions
@@ -95,7 +95,7 @@ private struct Serving {
         let interrupt = Interrupt.prepare()
         DescriptorLimit.raise()
         let manager = ServiceManager()
-        let broker = try await options.open(hasLocalListener: !http.webPushOrigin.isEmpty) {
+        let broker = try await options.open(hasLocalListener: http.needsLocalListener) {
             manager?.migrating($0)
         }
         let logger = options.configuration.logger

@@ -21,12 +21,14 @@ enum Settings {
         "access-token-seconds", "http-body-bytes", "http-requests", "http-connections",
         "http-connections-per-address",
         "http-idle-seconds", "http-request-seconds", "http-retry-seconds",
-        "web-push-origin", "web-push-project", "xmpp", "xmpp-certificate", "xmpp-key", "console",
+        "web-push-origin", "web-push-project", "xmpp", "xmpp-certificate", "xmpp-key", "apns",
+        "apns-url", "apns-sandbox-url", "bridge-ca", "bridge-private-addresses", "console",
     ]
     /// Settings with the values yes and no. `no` is a flag too, because the value of a later source undoes the value
     /// of an earlier source.
     private static let flags: Set<String> = [
-        "plain-elsewhere", "http-plain-elsewhere", "require-io-uring", "console",
+        "plain-elsewhere", "http-plain-elsewhere", "require-io-uring", "apns",
+        "bridge-private-addresses", "console",
     ]
     /// Settings that are valid only together, and so are not judged singly.
     private static let pairs: Set<String> = [

@@ -135,7 +135,27 @@ extension Audiences {
         }
         guard let instance = try rows(storage.instances.instance(place.ordinal, in: number))
         else { throw .trouble(.tokenWithoutInstance) }
+        if !bridgeFaults.isEmpty, let refusal = try rows(fault(of: instance, at: field, storage)) {
+            throw .refusal(refusal)
+        }
         return instance
+    }
+
+    /// GW-11: the refusal of an instance that only a push service reaches, while the service refuses the project's keys.
+    private func fault(
+        of instance: Instance, at field: String, _ storage: borrowing Transaction
+    ) throws(StorageError) -> MartletError? {
+        guard
+            let bridging = try storage.bridges.bridging(
+                of: instance.ordinal, in: instance.project), bridging.isOnlyWay,
+            let reason = bridgeFaults.reason(of: bridging.address.kind, in: instance.project)
+        else { return nil }
+        return MartletError(
+            .thirdPartyAuthError,
+            """
+            The push service does not accept the project's key (\(reason)); the administrator adds \
+            another.
+            """, field: field)
     }
 
     mutating func subscribers(

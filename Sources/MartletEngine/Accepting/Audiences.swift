@@ -13,6 +13,8 @@ import MartletRows
 struct Audiences: ~Copyable {
     let programs: SharedPrograms
     var limits: MailboxLimits
+    /// GW-11: projects whose keys a push service refuses.
+    let bridgeFaults: BridgeFaults
     /// The topic of the last message to a topic, with its subscribers.
     var lastTopic: TopicAudience?
     /// REP-1: the recipients of the last message, and their number by app.
@@ -22,9 +24,13 @@ struct Audiences: ~Copyable {
     /// The last project's sender ID, in decimal. A project's sender ID never changes.
     private var lastSender: (project: ProjectNumber, text: String)?
 
-    init(programs: SharedPrograms, limits: MailboxLimits) {
+    init(
+        programs: SharedPrograms, limits: MailboxLimits,
+        bridgeFaults: BridgeFaults = BridgeFaults()
+    ) {
         self.programs = programs
         self.limits = limits
+        self.bridgeFaults = bridgeFaults
     }
 
     /// The `from` of the project's messages to targets other than topics.

@@ -13,6 +13,7 @@ package struct LiveSending: Sendable {
     let limits: LimitsInForce
     let book: FanoutBook?
     let numbers: NotStoredNumbers
+    let bridgeFaults: BridgeFaults
     /// Unwritten counts of now-or-never messages.
     package let counts = LiveCounts()
 
@@ -33,12 +34,13 @@ package struct LiveSending: Sendable {
     ///   (FAN-8).
     package init(
         programs: SharedPrograms, limits: LimitsInForce, book: FanoutBook?,
-        numbers: NotStoredNumbers
+        numbers: NotStoredNumbers, bridgeFaults: BridgeFaults = BridgeFaults()
     ) {
         self.programs = programs
         self.limits = limits
         self.book = book
         self.numbers = numbers
+        self.bridgeFaults = bridgeFaults
     }
 }
 
@@ -57,7 +59,9 @@ package struct LiveSender: ~Copyable {
     package init(_ shared: LiveSending) {
         self.shared = shared
         changeCount = shared.limits.changeCount
-        audiences = Audiences(programs: shared.programs, limits: shared.limits.value)
+        audiences = Audiences(
+            programs: shared.programs, limits: shared.limits.value,
+            bridgeFaults: shared.bridgeFaults)
     }
 
     /// Whether a live sender takes a message. All variants must be now or never, and the message must leave no work

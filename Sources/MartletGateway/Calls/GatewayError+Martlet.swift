@@ -35,6 +35,9 @@ extension GatewayError {
         case .internal, .protocolViolation:
             self.init(
                 .internal, "Internal error encountered.", code: .internal, cause: error)
+        case .thirdPartyAuthError:
+            self.init(
+                .unauthenticated, error.message, code: .thirdPartyAuthError, cause: error)
         case .unauthenticated: self.init(.unauthenticated, error.message, cause: error)
         case .permissionDenied: self.init(.permissionDenied, error.message, cause: error)
         case .notFound: self.init(.notFound, error.message, cause: error)

@@ -95,6 +95,7 @@ extension MartletError {
         case .quotaExceeded: "DeviceMessageRateExceeded"
         case .resourceExhausted, .tooManyTopics: "TopicsMessageRateExceeded"
         case .internal: "InternalServerError"
+        case .thirdPartyAuthError: "InvalidApnsCredential"
         case .invalidArgument: legacyWordOfField
         default: "Unavailable"
         }

@@ -13,6 +13,9 @@ extension Route {
         instanceTopic("iid:batchRemove", .post, "iid/v1:batchRemove") { (call, gateway) in
             try await TopicBatch(call).change(.unsubscribe, in: gateway)
         },
+        instanceTopic("iid:batchImport", .post, "iid/v1:batchImport") { (call, gateway) in
+            try await AppleImport(call).run(in: gateway)
+        },
         instanceTopic("iid/info", .get, "iid/info/{token}") { (call, gateway) in
             try InstanceInformation(call, gateway).answer
         },

@@ -37,7 +37,8 @@ struct PushError: AnsweredError {
             self.init(429, 201, error.message, retryAfterSeconds: seconds ?? 60)
         case .invalidArgument: self.init(400, 110, error.message)
         case .unauthenticated, .permissionDenied, .senderIDMismatch, .alreadyExists,
-            .unavailable, .internal, .protocolViolation, .replaced, .deadlineExceeded:
+            .unavailable, .internal, .protocolViolation, .replaced, .deadlineExceeded,
+            .thirdPartyAuthError:
             self.init(
                 503, 202, "The push service cannot take the message now.",
                 retryAfterSeconds: seconds ?? Self.retrySeconds)

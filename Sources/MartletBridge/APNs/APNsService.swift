@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Apple's push service over HTTP/2. Each project has a client of its own for each environment, because Apple wants no two
+// teams on one connection; the client keeps its connections, opens many streams on each as the server allows, and opens
+// another connection when the server says GOAWAY. The host's address is looked up before a client is made, so a private
+// address is refused before any byte is sent. Rests on async-http-client.
+// Source: Apple, "Sending notification requests to APNs".
+
+import AsyncHTTPClient
+import Martlet
+import MartletRows
+import MartletWire
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+
+/// Hands messages over to Apple.
+package actor APNsService: PushService {
+    package nonisolated var kind: BridgeKind { .apns }
+
+    /// A server of Apple's.
+    private struct Server: Sendable {
+        let url: String
+        let host: String
+    }
+
+    private struct Place: Hashable {
+        var project: ProjectNumber
+        var isSandbox: Bool
+    }
+
+    private enum Connecting: Error { case privateAddress(String), unknownHost(String) }
+
+    private let production: Server
+    private let sandbox: Server
+    private let authorities: NIOSSLTrustRoots
+    private let allowsPrivateAddresses: Bool
+    private let tokens = ProviderTokens()
+    private let now: @Sendable () -> Instant
+    private var clients: [Place: HTTPClient] = [:]
+    private var isClosed = false
+
+    /// - Throws: `INVALID_ARGUMENT` for a URL or a file that cannot be used.
+    package init(
+        _ configuration: BridgeConfiguration, now: @escaping @Sendable () -> Instant
+    ) throws(MartletError) {
+        production = try Self.server(configuration.apnsURL, field: "apns-url")
+        sandbox = try Self.server(configuration.apnsSandboxURL, field: "apns-sandbox-url")
+        allowsPrivateAddresses = configuration.allowsPrivateAddresses
+        self.now = now
+        guard let file = configuration.authorities else {
+            authorities = .default
+            return
+        }
+        do { authorities = .certificates(try NIOSSLCertificate.fromPEMFile(file)) } catch {
+            throw MartletError(
+                .invalidArgument, "The authorities in \(file) cannot be read: \(error)",
+                field: "bridge-ca")
+        }
+    }
+
+    private static func server(_ url: String, field: String) throws(MartletError) -> Server {
+        let prefix = "https://"
+        let rest = url.hasPrefix(prefix) ? url.dropFirst(prefix.count) : ""
+        let host =
+            rest.hasPrefix("[")
+            ? rest.dropFirst().prefix { $0 != "]" } : rest.prefix { $0 != ":" && $0 != "/" }
+        guard !host.isEmpty, !rest.contains("/") else {
+            throw MartletError(
+                .invalidArgument, "Apple's push service has a URL like https://api.push.apple.com.",
+                field: field)
+        }
+        return Server(url: url, host: String(host))
+    }
+
+    // MARK: Messages
+
+    package nonisolated func handOver(
+        _ message: HandOver, with keys: [OpenBridgeKey]
+    ) async -> HandOverAnswer {
+        guard case .apns(let address) = message.instance.bridging.address else {
+            return .refused(reason: "no address of Apple")
+        }
+        let request: APNsRequest
+        do throws(WireError) {
+            request = try APNsRequest(
+                message.message, to: address, holder: message.instance.holder,
+                projectID: message.projectID)
+        } catch {
+            return .refused(reason: "unreadable")
+        }
+        guard request.payload.count <= BridgeLimits.apnsPayloadBytesMax else {
+            return .refused(reason: "PayloadTooLarge")
+        }
+        var refusal = HandOverAnswer.keyRefused(reason: "no key")
+        for key in keys {
+            let answer: APNsAnswer
+            do {
+                answer = try await ask(request, address, message.instance.project, with: key)
+            } catch {
+                return .later(reason: Self.reason(of: error), afterSeconds: nil)
+            }
+            refusal = answer.verdict
+            // Another key of the project may be good.
+            guard case .keyRefused = refusal else { return refusal }
+        }
+        return refusal
+    }
+
+    private nonisolated func ask(
+        _ request: APNsRequest, _ address: APNsAddress, _ project: ProjectNumber,
+        with key: OpenBridgeKey
+    ) async throws -> APNsAnswer {
+        let server = address.isSandbox ? sandbox : production
+        let client = try await client(Place(project: project, isSandbox: address.isSandbox), server)
+        let token = tokens.token(of: key, at: now())
+        let answer = try await ask(request, server, client, token)
+        guard answer.isTokenExpired else { return answer }
+        let renewed = tokens.token(of: key, at: now(), expired: token)
+        guard renewed != token else { return answer }
+        return try await ask(request, server, client, renewed)
+    }
+
+    private nonisolated func ask(
+        _ request: APNsRequest, _ server: Server, _ client: HTTPClient, _ token: String
+    ) async throws -> APNsAnswer {
+        var http = HTTPClientRequest(url: server.url + request.path)
+        http.method = .POST
+        http.headers.add(name: "authorization", value: "bearer " + token)
+        for header in request.headers { http.headers.add(name: header.name, value: header.value) }
+        http.body = .bytes(ByteBuffer(bytes: request.payload))
+        let response = try await client.execute(
+            http, timeout: .seconds(BridgeLimits.answerSeconds))
+        let body = try await response.body.collect(upTo: BridgeLimits.answerBytesMax)
+        return APNsAnswer(
+            status: Int(response.status.code), body: Array(body.readableBytesView),
+            retryAfter: response.headers.first(name: "retry-after"))
+    }
+
+    private static func reason(of error: any Error) -> String {
+        switch error {
+        case Connecting.privateAddress(let host): "\(host) has a private address"
+        case Connecting.unknownHost(let host): "\(host) has no address"
+        default: "\(error)"
+        }
+    }
+
+    // MARK: Clients
+
+    private func client(_ place: Place, _ server: Server) async throws -> HTTPClient {
+        if let known = clients[place] { return known }
+        let address = try await address(of: server.host)
+        // Another message may have made a client meanwhile.
+        if let known = clients[place] { return known }
+        guard !isClosed else { throw CancellationError() }
+        var tls = TLSConfiguration.makeClientConfiguration()
+        tls.trustRoots = authorities
+        tls.minimumTLSVersion = .tlsv12
+        var configuration = HTTPClient.Configuration(
+            tlsConfiguration: tls, redirectConfiguration: .disallow,
+            timeout: .init(
+                connect: .seconds(BridgeLimits.connectSeconds),
+                read: .seconds(BridgeLimits.answerSeconds)))
+        configuration.httpVersion = .automatic
+        configuration.connectionPool.idleTimeout = .minutes(30)
+        configuration.connectionPool.retryConnectionEstablishment = false
+        if address != server.host { configuration.dnsOverride = [server.host: address] }
+        let client = HTTPClient(
+            eventLoopGroupProvider: .shared(MultiThreadedEventLoopGroup.singleton),
+            configuration: configuration)
+        clients[place] = client
+        return client
+    }
+
+    /// A public address of a host, unless private addresses are allowed.
+    private func address(of host: String) async throws -> String {
+        guard !allowsPrivateAddresses else { return host }
+        let found = try await NIOThreadPool.singleton.runIfActive {
+            InternetAddress.addresses(of: host)
+        }
+        guard !found.isEmpty else { throw Connecting.unknownHost(host) }
+        guard let address = found.first(where: { InternetAddress($0)?.isPublic ?? false }) else {
+            throw Connecting.privateAddress(host)
+        }
+        return address
+    }
+
+    package func keysChanged(of project: ProjectNumber) async {
+        for isSandbox in [false, true] {
+            let client = clients.removeValue(forKey: Place(project: project, isSandbox: isSandbox))
+            try? await client?.shutdown()
+        }
+    }
+
+    package func close() async {
+        isClosed = true
+        let all = clients
+        clients = [:]
+        for client in all.values { try? await client.shutdown() }
+    }
+}

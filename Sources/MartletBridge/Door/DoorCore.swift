@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The door's state, on one event loop: projects in turns, messages on their way, retries. The work on a message (its
+// payload, its request) runs on other threads, a bounded number at a time, and a project has a bounded part of it. Rests on
+// DoorProject.
+
+import Logging
+import Martlet
+import MartletBits
+import MartletEngine
+import MartletRows
+import MartletWire
+import NIOCore
+import NIOPosix
+
+/// The state of a door.
+final class DoorCore {
+    let broker: Broker
+    let logger: Logger
+    let eventLoop: any EventLoop
+    private let port: UInt16
+    private let services: [BridgeKind: any PushService]
+    private let counts: BridgeCounts
+    private var projects: [ProjectNumber: DoorProject] = [:]
+    /// Projects with ready messages, in the order of their turns.
+    private var turns: CircularBuffer<DoorProject> = []
+    private var onTheirWay = 0
+    var waitingCount = 0
+    private(set) var isOpen = true
+    private var isDispatching = false
+
+    init(
+        _ broker: Broker, port: UInt16, services: [any PushService], counts: BridgeCounts,
+        logger: Logger, eventLoop: any EventLoop
+    ) {
+        self.broker = broker
+        self.port = port
+        self.services = Dictionary(uniqueKeysWithValues: services.map { ($0.kind, $0) })
+        self.counts = counts
+        self.logger = logger
+        self.eventLoop = eventLoop
+    }
+
+    // MARK: Beginning and end
+
+    /// Reads all projects, and begins to attach their instances.
+    func begin() {
+        do throws(MartletError) {
+            for (number, _) in try broker.bridgedProjects() { readKeys(of: number) }
+        } catch {
+            logger.warning(
+                "the door to push services cannot read the store", metadata: ["error": "\(error)"])
+            after(milliseconds: 1000) { [weak self] in self?.begin() }
+            return
+        }
+        lookForAway()
+    }
+
+    /// Ends all sessions. Messages on their way may end meanwhile; the others wait in the store.
+    func close() {
+        isOpen = false
+        for project in projects.values {
+            for message in project.ready { project.drop(message) }
+            project.ready.removeAll()
+            if project.onTheirWay == 0 { project.closeLinks() }
+        }
+    }
+
+    /// Whether no message is on its way.
+    var isQuiet: Bool { onTheirWay == 0 }
+
+    /// Ends all links.
+    func closeLinks() { for project in projects.values { project.closeLinks() } }
+
+    // MARK: News of the broker
+
+    func take(_ news: [BridgeNews]) {
+        guard isOpen else { return }
+        for one in news {
+            switch one {
+            case .instance(let project, let ordinal): read(ordinal, in: project)
+            case .instances(let project, let ordinal, let former):
+                read(former, in: project)
+                read(ordinal, in: project)
+            case .unregistered(let project, let ordinal):
+                guard let project = projects[project], let device = project.devices[ordinal]
+                else { continue }
+                // The ordinal's next holder may have an address already.
+                project.remove(device)
+                read(ordinal, in: project.number)
+            case .keys(let project): readKeys(of: project)
+            }
+        }
+    }
+
+    private func read(_ ordinal: Ordinal, in number: ProjectNumber) {
+        guard let project = projects[number] else { return }
+        do throws(MartletError) {
+            project.update(ordinal, try broker.bridged(ordinal, in: number))
+        } catch {
+            after(milliseconds: 1000) { [weak self] in self?.read(ordinal, in: number) }
+        }
+    }
+
+    /// Reads the keys of a project. The instances of a project without a key are not in the door.
+    private func readKeys(of number: ProjectNumber) {
+        do throws(MartletError) {
+            let found = try broker.bridgeKeys(of: number) { [logger] id in
+                logger.error(
+                    "a key for a push service does not open with the secret of the data folder; add the key again",
+                    metadata: ["key": "\(id)"])
+            }
+            for kind in BridgeKind.allCases { broker.bridges.note(nil, of: kind, in: number) }
+            guard let project = try project(number, isNeeded: !found.isEmpty) else { return }
+            let isNew = project.keys.isEmpty && project.devices.isEmpty
+            project.keys = Dictionary(grouping: found, by: \.kind)
+            project.restsUntil = [:]
+            project.failures = [:]
+            let services = services
+            Task { for service in services.values { await service.keysChanged(of: number) } }
+            if isNew { readInstances(of: project, from: Ordinal(0)) } else { project.keysChanged() }
+            hasReady(project)
+        } catch {
+            after(milliseconds: 1000) { [weak self] in self?.readKeys(of: number) }
+        }
+    }
+
+    private func project(
+        _ number: ProjectNumber, isNeeded: Bool
+    ) throws(MartletError) -> DoorProject? {
+        if let known = projects[number] { return known }
+        guard isNeeded, let id = try broker.bridgedProject(number) else { return nil }
+        let project = DoorProject(number, id: id, self)
+        projects[number] = project
+        return project
+    }
+
+    /// Reads the instances of a project in steps, so that messages go on meanwhile.
+    private func readInstances(of project: DoorProject, from start: Ordinal) {
+        guard isOpen else { return }
+        do throws(MartletError) {
+            let found = try broker.bridged(
+                in: project.number, from: start, limit: BridgeLimits.instancesPerStep)
+            for instance in found { project.update(instance.ordinal, instance) }
+            guard found.count == BridgeLimits.instancesPerStep, let last = found.last else {
+                return
+            }
+            let next = Ordinal(last.ordinal.rawValue + 1)
+            eventLoop.assumeIsolated().execute { [weak self] in
+                self?.readInstances(of: project, from: next)
+            }
+        } catch {
+            after(milliseconds: 1000) { [weak self] in
+                self?.readInstances(of: project, from: start)
+            }
+        }
+    }
+
+    // MARK: Instances with a connection of their own
+
+    /// Attaches the instances whose own connection has ended.
+    private func lookForAway() {
+        guard isOpen else { return }
+        after(milliseconds: BridgeLimits.awayMilliseconds) { [weak self] in
+            guard let self else { return }
+            for project in projects.values { look(at: project) }
+            lookForAway()
+        }
+    }
+
+    private func look(at project: DoorProject) {
+        let away = project.devices.values.filter(\.isAway)
+        guard !away.isEmpty else { return }
+        let (broker, number) = (broker, project.number)
+        let ordinals = away.map(\.instance.ordinal)
+        let bound = NIOLoopBound(project, eventLoop: eventLoop)
+        let eventLoop = eventLoop
+        Task {
+            guard let connected = try? await broker.connected(among: ordinals, of: number) else {
+                return
+            }
+            eventLoop.execute {
+                for ordinal in ordinals where !connected.view.contains(ordinal) {
+                    guard let device = bound.value.devices[ordinal], device.isAway else { continue }
+                    device.isAway = false
+                    bound.value.attach(device)
+                }
+            }
+        }
+    }
+
+    // MARK: Turns
+
+    /// The messages of a project that may wait in the door.
+    var roomPerProject: Int {
+        guard waitingCount >= BridgeLimits.waitingMax else {
+            return BridgeLimits.waitingPerProjectMax
+        }
+        let busy = max(1, projects.values.count { $0.mayRead })
+        return min(BridgeLimits.waitingPerProjectMax, max(1, BridgeLimits.waitingMax / busy))
+    }
+
+    /// Notes that a project has ready messages.
+    func hasReady(_ project: DoorProject) {
+        guard !project.isInTurns, !project.ready.isEmpty else { return }
+        project.isInTurns = true
+        turns.append(project)
+        guard !isDispatching else { return }
+        isDispatching = true
+        eventLoop.assumeIsolated().execute { [weak self] in
+            self?.isDispatching = false
+            self?.dispatch()
+        }
+    }
+
+    /// Hands messages over, one of each project in turn.
+    private func dispatch() {
+        var rounds = turns.count
+        while isOpen, onTheirWay < BridgeLimits.onTheirWayMax, rounds > 0,
+            let project = turns.popFirst()
+        {
+            rounds -= 1
+            project.isInTurns = false
+            guard project.onTheirWay < BridgeLimits.onTheirWayPerProjectMax,
+                let message = project.ready.popFirst()
+            else { continue }
+            begin(message, of: project)
+            if !project.ready.isEmpty, !project.isInTurns {
+                project.isInTurns = true
+                turns.append(project)
+                rounds = turns.count
+            }
+        }
+    }
+
+    private func begin(_ message: DoorMessage, of project: DoorProject) {
+        let device = message.device
+        let kind = device.instance.bridging.address.kind
+        guard !device.hasLeft, let service = services[kind], let keys = project.keys[kind],
+            !keys.isEmpty
+        else { return project.drop(message) }
+        // The store counts the expiry when the message is acknowledged.
+        if message.handOver.message.isStored, message.handOver.message.expires <= broker.now {
+            return project.end(message)
+        }
+        if let rest = project.restsUntil[kind] {
+            let now = NIODeadline.now()
+            if rest > now {
+                return again(message, of: project, after: rest - now, isAttempt: false)
+            }
+            project.restsUntil[kind] = nil
+        }
+        message.handOver.instance = device.instance
+        project.onTheirWay += 1
+        onTheirWay += 1
+        let handOver = message.handOver
+        let bound = NIOLoopBound((core: self, message, project), eventLoop: eventLoop)
+        let eventLoop = eventLoop
+        Task {
+            let answer = await service.handOver(handOver, with: keys)
+            eventLoop.execute { bound.value.core.answered(bound.value.1, bound.value.2, answer) }
+        }
+    }
+
+    // MARK: Answers
+
+    private func answered(
+        _ message: DoorMessage, _ project: DoorProject, _ answer: HandOverAnswer
+    ) {
+        project.onTheirWay -= 1
+        onTheirWay -= 1
+        let kind = message.handOver.instance.bridging.address.kind
+        counts.count(answer, of: kind)
+        switch answer {
+        case .taken:
+            project.failures[kind] = nil
+            if broker.bridges.note(nil, of: kind, in: project.number) {
+                logger.notice(
+                    "a push service takes the keys of the project again",
+                    metadata: ["service": "\(kind.name)", "project": "\(project.id)"])
+            }
+            project.end(message)
+        case .refused(let reason):
+            project.failures[kind] = nil
+            refuse(message, project, reason)
+        case .gone(let reason):
+            project.failures[kind] = nil
+            end(message, project, reason)
+        case .laterForInstance(_, let seconds):
+            later(message, project, kind, failures: message.handOver.attempts, seconds)
+        case .later(let reason, let seconds):
+            let failures = project.failures[kind, default: 0]
+            project.failures[kind] = failures + 1
+            if failures == 0 {
+                logger.warning(
+                    "a push service takes no messages now",
+                    metadata: [
+                        "service": "\(kind.name)", "project": "\(project.id)",
+                        "reason": "\(reason)",
+                    ])
+            }
+            let delay = Self.delay(after: min(failures, message.handOver.attempts), seconds)
+            // One failure may be of this message alone; several rest the project.
+            if failures > 0 || seconds != nil { rest(project, kind, delay) }
+            again(message, of: project, after: delay)
+        case .keyRefused(let reason):
+            if broker.bridges.note(reason, of: kind, in: project.number) {
+                logger.error(
+                    """
+                    a push service refuses the keys of the project: messages wait, and senders to \
+                    single instances are refused with THIRD_PARTY_AUTH_ERROR
+                    """,
+                    metadata: [
+                        "service": "\(kind.name)", "project": "\(project.id)",
+                        "reason": "\(reason)",
+                    ])
+            }
+            let delay = TimeAmount.seconds(BridgeLimits.refusedKeySeconds)
+            rest(project, kind, delay)
+            again(message, of: project, after: delay)
+        }
+        hasReady(project)
+        if !turns.isEmpty { dispatch() }
+    }
+
+    private func rest(_ project: DoorProject, _ kind: BridgeKind, _ delay: TimeAmount) {
+        let end = NIODeadline.now() + delay
+        project.restsUntil[kind] = max(project.restsUntil[kind] ?? end, end)
+    }
+
+    private func later(
+        _ message: DoorMessage, _ project: DoorProject, _ kind: BridgeKind, failures: Int,
+        _ seconds: Int64?
+    ) {
+        again(message, of: project, after: Self.delay(after: failures, seconds))
+    }
+
+    /// The delay before another attempt: what the service asks for, or doubled with each failure, with full jitter in
+    /// its upper half.
+    private static func delay(after failures: Int, _ seconds: Int64?) -> TimeAmount {
+        if let seconds {
+            return .seconds(min(max(seconds, 1), BridgeLimits.retryAfterSecondsMax))
+        }
+        let most = min(
+            BridgeLimits.retrySecondsMax,
+            BridgeLimits.retrySeconds * Double(1 << min(failures, 16)))
+        return .milliseconds(Int64(most * 1000 * Double.random(in: 0.5...1)))
+    }
+
+    /// Tries a message again later. A now-or-never message is not tried again.
+    private func again(
+        _ message: DoorMessage, of project: DoorProject, after delay: TimeAmount,
+        isAttempt: Bool = true
+    ) {
+        guard message.handOver.message.isStored, isOpen else { return project.drop(message) }
+        if isAttempt { message.handOver.attempts += 1 }
+        after(milliseconds: max(1, delay.nanoseconds / 1_000_000)) { [weak self, weak project] in
+            guard let self, let project else { return }
+            guard isOpen else { return project.drop(message) }
+            project.ready.append(message)
+            hasReady(project)
+        }
+    }
+
+    private func refuse(_ message: DoorMessage, _ project: DoorProject, _ reason: String) {
+        let handOver = message.handOver
+        guard handOver.message.isStored else { return project.end(message) }
+        perform({ [broker] () async throws(MartletError) in
+            try await broker.refuse(
+                handOver.message.streamID, for: handOver.instance, reason: reason)
+        }) { project.end(message) }
+    }
+
+    /// The address is gone. The broker tells the news, and the instance leaves the door.
+    private func end(_ message: DoorMessage, _ project: DoorProject, _ reason: String) {
+        let instance = message.handOver.instance
+        logger.debug(
+            "a push service says that an address is gone",
+            metadata: ["project": "\(project.id)", "reason": "\(reason)"])
+        perform({ [broker] () async throws(MartletError) in try await broker.end(instance) }) {
+            [weak self] in
+            let device = message.device
+            guard let self, isOpen, !device.hasLeft,
+                device.instance.bridging.address != instance.bridging.address
+            else { return project.drop(message) }
+            // The instance has another address meanwhile.
+            project.ready.append(message)
+            hasReady(project)
+        }
+    }
+
+    /// Changes the store, again and again while the store takes no changes.
+    private func perform(
+        _ change: @escaping @Sendable () async throws(MartletError) -> Void,
+        _ done: @escaping () -> Void
+    ) {
+        let bound = NIOLoopBound((core: self, done), eventLoop: eventLoop)
+        let eventLoop = eventLoop
+        Task {
+            do throws(MartletError) { try await change() } catch {
+                if error.word == .unavailable {
+                    eventLoop.execute {
+                        bound.value.core.after(milliseconds: 1000) {
+                            guard bound.value.core.isOpen else { return }
+                            bound.value.core.perform(change, bound.value.1)
+                        }
+                    }
+                    return
+                }
+            }
+            eventLoop.execute { bound.value.1() }
+        }
+    }
+
+    // MARK: The event loop
+
+    func after(milliseconds: Int64, _ body: @escaping () -> Void) {
+        eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(milliseconds), body)
+    }
+
+    func connect(_ link: DoorLink) {
+        let bound = NIOLoopBound(link, eventLoop: eventLoop)
+        ClientBootstrap(group: eventLoop)
+            .channelOption(.socketOption(.tcp_nodelay), value: 1)
+            .channelOption(.autoRead, value: false)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(bound.value)
+                }
+            }
+            .connect(host: "127.0.0.1", port: Int(port))
+            .whenFailure { error in bound.value.connectingFailed(error) }
+    }
+
+    /// Instances with a session, for tests and metrics.
+    var attachedCount: Int {
+        projects.values.reduce(0) { $0 + $1.devices.values.count { $0.place != nil } }
+    }
+}
+
+@available(*, unavailable)
+extension DoorCore: Sendable {}

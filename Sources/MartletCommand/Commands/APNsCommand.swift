@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `martlet apns key`: a project's keys for Apple's push service (GW-11). Rests on DataFolderAccess, KeyInput and
+// BridgeKeyAnswer.
+
+import ArgumentParser
+import Martlet
+import MartletAnswers
+
+struct APNsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "apns", abstract: "Reach Apple devices through Apple's push service.",
+        subcommands: [Key.self])
+
+    struct Key: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "key",
+            abstract: "Add, list and remove a project's keys for Apple's push service.",
+            subcommands: [Add.self, List.self, Remove.self])
+    }
+
+    struct Add: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Add a key, read from a file or from standard input.",
+            discussion: """
+                The file is AuthKey_….p8, as Apple's developer account gives it once. The data folder keeps \
+                the key sealed. A key with a known ID is replaced; of several keys the newest is tried \
+                first. A broker with `serve --apns` takes the key at once.
+                """)
+
+        @Argument(help: "The key ID: 10 characters.")
+        var id: String
+
+        @Option(help: "The project.")
+        var project: String
+
+        @Option(help: ArgumentHelp("The team ID: 10 characters.", valueName: "team"))
+        var team: String
+
+        @Option(
+            help: ArgumentHelp(
+                "The file with the key (default: standard input).", valueName: "file"))
+        var file: String?
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        private struct Added: Encodable {
+            var project: String
+            var keyID: String
+            var team: String
+        }
+
+        func perform() async throws {
+            let input = try KeyInput(path: file)
+            try await folder.access.administrator {
+                try await $0.addAPNsKey(input.text, id: id, teamID: team, in: project)
+            }
+            folder.access.note("apns-key.add", id, in: project)
+            if output.json { return JSON.print(Added(project: project, keyID: id, team: team)) }
+            Terminal.print("Added key \(id) of team \(team) to project \(project).")
+        }
+    }
+
+    struct List: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "List a project's keys for Apple's push service, without their secrets.")
+
+        @Option(help: "The project.")
+        var project: String
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        func perform() async throws {
+            let keys = try await folder.access.administrator {
+                try await $0.bridgeKeys(in: project)
+            }.filter { $0.kind == .apns }.map { BridgeKeyAnswer($0) }
+            if output.json { return JSON.print(keys) }
+            var table = Table(("KEY", .left), ("TEAM", .left), ("ADDED", .left))
+            for key in keys { table.add(key.keyID, key.owner, key.created) }
+            Terminal.print(table.text)
+        }
+    }
+
+    struct Remove: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Remove a key: without another key, messages wait for devices to connect.")
+
+        @Argument(help: "The key ID, as `martlet apns key list` shows it.")
+        var id: String
+
+        @Option(help: "The project.")
+        var project: String
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        private struct Removed: Encodable {
+            var keyID: String
+            var removed = true
+        }
+
+        func perform() async throws {
+            try await folder.access.administrator {
+                try await $0.removeBridgeKey(.apns, id, in: project)
+            }
+            folder.access.note("apns-key.remove", id, in: project)
+            if output.json { return JSON.print(Removed(keyID: id)) }
+            Terminal.print("Removed key \(id) of project \(project).")
+        }
+    }
+}

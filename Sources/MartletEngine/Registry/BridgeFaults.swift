@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GW-11: projects whose keys a push service refuses. The door to push services notes them, and a sender to an instance that
+// has no other way is refused. The notes live in memory, because a broker that starts again tries the keys again. Without
+// a note, a send to a token reads one number. Rests on BridgeKind.
+
+package import MartletBase
+import MartletRows
+import Synchronization
+
+/// The refused keys of projects, shared by threads.
+package final class BridgeFaults: Sendable {
+    private let reasons = Mutex<[ProjectNumber: [BridgeKind: String]]>([:])
+    private let count = Atomic(0)
+
+    package init() {}
+
+    /// Notes that a push service refuses a project's keys, or takes them again.
+    /// - Parameter reason: the service's word; nil: the keys are good.
+    /// - Returns: whether that is news.
+    package func note(
+        _ reason: String?, of kind: BridgeKind, in project: ProjectNumber
+    ) -> Bool {
+        reasons.withLock { reasons in
+            var own = reasons[project] ?? [:]
+            guard own[kind] != reason else { return false }
+            own[kind] = reason
+            reasons[project] = own.isEmpty ? nil : own
+            count.store(reasons.count, ordering: .releasing)
+            return true
+        }
+    }
+
+    /// Forgets all notes.
+    package func clear() {
+        reasons.withLock { reasons in
+            reasons = [:]
+            count.store(0, ordering: .releasing)
+        }
+    }
+
+    var isEmpty: Bool { count.load(ordering: .acquiring) == 0 }
+
+    /// Why a service refuses the keys of a project; nil: the keys are good, as far as known.
+    package func reason(of kind: BridgeKind, in project: ProjectNumber) -> String? {
+        isEmpty ? nil : reasons.withLock { $0[project]?[kind] }
+    }
+}
