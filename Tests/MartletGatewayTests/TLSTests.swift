@@ -15,7 +15,7 @@ extension OverHTTP {
     @Suite("Gateway: TLS", .serialized, .enabled(if: hasTools, "needs curl and openssl"))
     struct TLSTests {
         /// What a program prints.
-        private static func run(_ program: String, _ arguments: [String]) async throws -> String {
+        static func run(_ program: String, _ arguments: [String]) async throws -> String {
             let process = Process()
             process.executableURL = URL(filePath: program)
             process.arguments = arguments
@@ -31,7 +31,7 @@ extension OverHTTP {
             }
         }
 
-        private static func certificate(
+        static func certificate(
             in folder: TestFolder
         ) async throws -> GatewayConfiguration.Certificate {
             try FileManager.default.createDirectory(

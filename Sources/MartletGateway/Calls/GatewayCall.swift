@@ -69,10 +69,13 @@ public struct GatewayCall: Sendable {
         self.init(method, path: parts, query: query, headers: headers, body: body)
     }
 
-    /// The value of the first header with this name.
+    /// The value of the first header with this name. All fields of `cookie` are parts of one value, because a browser
+    /// sends each cookie in a field of its own over HTTP/2. Source: RFC 9113 §8.2.3.
     /// - Parameter name: in lower case.
     public func header(_ name: String) -> String? {
-        headers.first { $0.name == name }?.value
+        guard name == "cookie" else { return headers.first { $0.name == name }?.value }
+        let parts = headers.filter { $0.name == name }.map(\.value)
+        return parts.isEmpty ? nil : parts.joined(separator: "; ")
     }
 
     /// The value of the first query parameter with this name.
