@@ -84,6 +84,9 @@ package struct AccessList: Codable, Sendable, Hashable {
         MartletError(.notFound, "There is no user \(name).", field: "name")
     }
 
+    /// Names in the log of actions that are no users.
+    private static let reserved: Set<String> = ["link", "command"]
+
     private static func check(_ name: String) throws(MartletError) {
         let isValid = name.utf8.allSatisfy { byte in
             switch byte {
@@ -99,6 +102,10 @@ package struct AccessList: Codable, Sendable, Hashable {
                 .invalidArgument,
                 "A user's name has 1 to 64 characters of a-z, A-Z, 0-9, '.', '_', "
                     + "'@' and '-'.", field: "name")
+        }
+        guard !reserved.contains(name.lowercased()) else {
+            throw MartletError(
+                .invalidArgument, "The log of actions uses the name \(name) itself.", field: "name")
         }
     }
 

@@ -1,55 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The log of administrators' actions in a data folder: who did what, when and from where. An entry is a line of JSON in
-// `audit.log`, and is on disk when `append` returns. The log is bounded: a full file becomes `audit.log.1`, and the former
-// `audit.log.1` goes. Several processes may append at a time, under a lock. Rests on POSIX files.
+// `audit.log`, and is on disk when `append` returns. The log is bounded: of a full file the newest entries of each kind stay
+// (see AuditShares). Several processes may append at a time, under a lock. Rests on POSIX files and AuditShares.
 
 import FoundationEssentials
 import Glibc
 package import Martlet
 import MartletAnswers
 
-/// An action of an administrator.
-package struct AuditEntry: Codable, Sendable, Hashable {
-    /// Number of the entry, rising by 1; 0 before the entry is in the log.
-    package var number: UInt64 = 0
-    /// Milliseconds since 1970.
-    package var at: Int64
-    /// Name of the user of the console; `link` for a one-time link; `command` for a command on the folder.
-    package var who: String
-    /// Network address; `this machine` for a command.
-    package var from: String
-    /// ID of the project; nil: the action concerns the broker.
-    package var project: String?
-    /// The action, such as `key.create`.
-    package var action: String
-    /// The object of the action, such as a key's ID. Never a secret.
-    package var what: String
-
-    package init(
-        at: Instant, who: String, from: String, project: String?, action: String, what: String
-    ) {
-        self.at = at.millisecondsSince1970
-        self.who = who
-        self.from = from
-        self.project = project
-        self.action = action
-        self.what = what
-    }
-}
-
-/// A page of the log, the newest entry first.
-package struct AuditPage: Encodable, Sendable {
-    package var entries: [AuditEntry]
-    /// Number below which the next page begins; nil at the end.
-    package var next: UInt64?
-}
-
 /// The log of administrators' actions.
 package struct AuditLog: Sendable {
-    /// Longest object of an entry, in bytes; the rest is cut.
-    private static let whatBytesMax = 1024
     private static let pageMax = 1000
+    /// Bytes at the end of the file in which the last entry is looked for: several entries of greatest length.
+    private static let tailBytes = 4096
 
     private let folder: String
     private let path: String
@@ -67,59 +31,102 @@ package struct AuditLog: Sendable {
         guard lock >= 0, flock(lock, LOCK_EX) == 0 else { throw unwritable() }
         defer { close(lock) }
         FolderOwner.give(lock, in: folder)
-        var entry = entry
-        entry.number = (lastNumber ?? 0) + 1
-        if entry.what.utf8.count > Self.whatBytesMax {
-            entry.what = String(decoding: entry.what.utf8.prefix(Self.whatBytesMax), as: UTF8.self)
-        }
         var status = stat()
-        if stat(path, &status) == 0, status.st_size >= Limits.auditFileBytesMax {
-            guard rename(path, path + ".1") == 0 else { throw unwritable() }
-        }
-        let file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        if stat(path, &status) == 0, status.st_size >= Limits.auditFileBytesMax { try trim() }
+        let file = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard file >= 0 else { throw unwritable() }
         defer { close(file) }
         FolderOwner.give(file, in: folder)
-        var rest = Array((JSON.line(entry) + "\n").utf8)[...]
+        let tail = Self.tail(of: file)
+        var entry = entry
+        entry.number = (Self.lastNumber(in: tail) ?? lastNumber ?? 0) + 1
+        // A crash may have cut the last line.
+        let isCut = tail.last.map { $0 != UInt8(ascii: "\n") } ?? false
+        try write((isCut ? "\n" : "") + JSON.line(entry) + "\n", to: file)
+        guard fdatasync(file) == 0 else { throw unwritable() }
+    }
+
+    private func write(_ text: String, to file: Int32) throws(MartletError) {
+        var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) }
             if count < 0, errno == EINTR { continue }
             guard count > 0 else { throw unwritable() }
             rest = rest.dropFirst(count)
         }
-        guard fdatasync(file) == 0 else { throw unwritable() }
+    }
+
+    private static func tail(of file: Int32) -> Data {
+        let end = lseek(file, 0, SEEK_END)
+        var bytes = [UInt8](repeating: 0, count: tailBytes)
+        let start = max(end - off_t(tailBytes), 0)
+        let count = pread(file, &bytes, tailBytes, start)
+        return Data(bytes.prefix(max(count, 0)))
+    }
+
+    /// Makes room in a full file. The file is whole before or after.
+    private func trim() throws(MartletError) {
+        let kept = AuditShares.newest(
+            Self.lines(of: path).map { ($0, Self.entry($0)) },
+            bytesMax: Limits.auditFileBytesMax / 2)
+        let temporary = path + ".new"
+        unlink(temporary)
+        let file = open(
+            temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard file >= 0 else { throw unwritable() }
+        defer { close(file) }
+        FolderOwner.give(file, in: folder)
+        var text = ""
+        for line in kept { text += String(decoding: line, as: UTF8.self) + "\n" }
+        try write(text, to: file)
+        guard fdatasync(file) == 0, rename(temporary, path) == 0 else { throw unwritable() }
     }
 
     /// A page, the newest entry first.
     /// - Parameters:
     ///   - project: only entries of this project; nil: all entries.
+    ///   - action: only entries of this action; nil: all entries.
     ///   - before: entries with lower numbers; nil: from the newest entry on.
     ///   - limit: 1 to 1000 entries.
-    package func page(project: String?, before: UInt64?, limit: Int) -> AuditPage {
+    package func page(
+        project: String?, action: String? = nil, before: UInt64?, limit: Int
+    ) -> AuditPage {
         let limit = min(max(limit, 1), Self.pageMax)
+        // Most entries of others are passed over without a look at their JSON.
+        let needed = [project, action].compactMap { $0.map { Array("\"\($0)\"".utf8) } }
         var page = AuditPage(entries: [], next: nil)
-        for name in [path, path + ".1"] {
-            for line in Self.lines(of: name).reversed() {
-                guard let entry = Self.entry(line), entry.number < before ?? .max,
-                    project == nil || entry.project == project
-                else { continue }
-                guard page.entries.count < limit else {
-                    page.next = page.entries.last?.number
-                    return page
-                }
-                page.entries.append(entry)
+        for line in Self.lines(of: path).reversed() {
+            guard needed.allSatisfy({ Self.has($0, line) }),
+                let entry = Self.entry(line), entry.number < before ?? .max,
+                project == nil || entry.project == project,
+                action == nil || entry.action == action
+            else { continue }
+            guard page.entries.count < limit else {
+                page.next = page.entries.last?.number
+                return page
             }
+            page.entries.append(entry)
         }
         return page
     }
 
-    private var lastNumber: UInt64? {
-        for name in [path, path + ".1"] {
-            for line in Self.lines(of: name).reversed() {
-                if let entry = Self.entry(line) { return entry.number }
+    private static func has(_ text: [UInt8], _ line: Data.SubSequence) -> Bool {
+        line.withUnsafeBytes { bytes in
+            guard bytes.count >= text.count else { return false }
+            return (0...(bytes.count - text.count)).contains { start in
+                text.indices.allSatisfy { bytes[start + $0] == text[$0] }
             }
         }
-        return nil
+    }
+
+    /// The number of the last entry of a file without an entry at its end; nil for none.
+    private var lastNumber: UInt64? {
+        Self.lines(of: path).reversed().lazy.compactMap { Self.entry($0)?.number }.first
+    }
+
+    private static func lastNumber(in tail: Data) -> UInt64? {
+        tail.split(separator: UInt8(ascii: "\n")).reversed().lazy
+            .compactMap { entry($0)?.number }.first
     }
 
     private static func lines(of path: String) -> [Data.SubSequence] {

@@ -321,8 +321,15 @@ public enum Limits {
     /// GW-9: shortest and longest password of a user of the console, in bytes.
     public static let consolePasswordBytesMin = 8
     public static let consolePasswordBytesMax = 256
-    /// GW-9: open sessions of the console. A further session ends the one that was silent longest.
-    public static let consoleSessionsMax = 256
+    /// GW-9: open sessions of the console. A further session ends the one that was silent longest, of the user with most.
+    public static let consoleSessionsMax = 1024
+    /// GW-9: open sessions of one user of the console. A further session ends the user's one that was silent longest.
+    public static let consoleSessionsPerUserMax = 16
+    /// GW-9: logins with a password that wait for their turn, in all and of one network.
+    public static let consoleLoginsWaitingMax = 64
+    public static let consoleLoginsPerNetworkMax = 4
+    /// GW-9: names, with the network of an attempt, whose wrong passwords are counted.
+    public static let consoleFailuresMax = 4096
     /// GW-9: a session of the console ends after this many seconds without a request.
     public static let consoleIdleSeconds: Int64 = 3600
     /// GW-9: a session of the console ends after this many seconds in any case: a working day.
@@ -333,6 +340,8 @@ public enum Limits {
     public static let consoleStreamsMax = 64
     /// GW-9: open event streams of one session: tabs of one person.
     public static let consoleStreamsPerSessionMax = 8
+    /// GW-9: open event streams of one user, over all sessions.
+    public static let consoleStreamsPerUserMax = 16
     /// GW-9: events that wait for a slow viewer; further ones are left out and counted.
     public static let consoleEventsWaitingMax = 64
     /// GW-9: milliseconds for which the events of a project gather for the viewers of the console.

@@ -30,6 +30,8 @@ public final class Console: Sendable {
     let sampler: Sampler
     package let viewers = Viewers()
     let logins = LoginTurns()
+    /// The OpenAPI document.
+    let openAPI: String
     private let log: AuditLog
 
     /// Makes the console of an open broker, which reads users and sessions in the broker's data folder.
@@ -37,9 +39,13 @@ public final class Console: Sendable {
         self.broker = broker
         self.configuration = configuration
         log = AuditLog(in: broker.folder)
-        people = People(folder: broker.folder) { broker.now }
+        people = People(folder: broker.folder, isSecure: configuration.isSecure) { broker.now }
+        openAPI = OpenAPI.document(cookie: people.cookies.session).text
         sampler = Sampler(broker)
     }
+
+    /// Whether browsers on this machine alone reach the console, and no proxy stands between.
+    var isForThisMachine: Bool { !configuration.isSecure && !broker.hasLocalProxy }
 
     /// The console as a door of a gateway.
     package var door: any GatewayDoor { ConsoleDoor(console: self) }
@@ -66,7 +72,10 @@ public final class Console: Sendable {
         }
     }
 
-    func actions(in project: String?, before: UInt64?, limit: Int) -> AuditPage {
-        log.page(project: project, before: before, limit: limit)
+    /// - Parameter action: nil: all actions.
+    func actions(
+        _ action: String? = nil, in project: String?, before: UInt64?, limit: Int
+    ) -> AuditPage {
+        log.page(project: project, action: action, before: before, limit: limit)
     }
 }

@@ -12,7 +12,6 @@ struct ConsoleDoor: GatewayDoor {
 
     func recognises(_ header: (_ name: String) -> String?) -> Bool {
         guard let cookie = header("cookie") else { return false }
-        let isSecure = console.configuration.isSecure
-        return (try? console.people.session(in: cookie, isSecure: isSecure)) != nil
+        return (try? console.people.session(in: cookie, isUse: false)) != nil
     }
 }

@@ -225,6 +225,17 @@ package final class StrangerBook: Sendable {
         }
     }
 
+    /// REG-10: whether the next wrong credential of an address would wait. Nothing is counted.
+    package func isOver(_ address: PeerAddress) -> Bool {
+        let now = monotonic()
+        return state.withLock { state in
+            guard state.refusalsPerMinute > 0, let counts = state.table.known(address.network)
+            else { return false }
+            return now - counts.pointee.refusalsSince < Self.minuteMilliseconds
+                && Int(counts.pointee.refusals) >= state.refusalsPerMinute
+        }
+    }
+
     /// REG-10: notes the end of a wait.
     package func settled(_ address: PeerAddress) {
         state.withLock { state in

@@ -21,9 +21,10 @@ struct Table {
 
     mutating func add(_ cells: String...) { add(row: cells) }
 
+    /// Adds a row. A cell may be a foreign text, so control characters become blanks.
     mutating func add(row cells: [String]) {
         precondition(cells.count == titles.count, "A row has as many cells as the table columns.")
-        rows.append(cells)
+        rows.append(cells.map(\.withoutControls))
     }
 
     var text: String {

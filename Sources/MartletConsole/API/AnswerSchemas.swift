@@ -132,6 +132,7 @@ extension Schema {
             "inactive": integer, "deferredPlace?": integer, "successes?": integer,
             "failures?": failures, "connected?": integer,
         ]))
+    static let scheduled = named("Scheduled", object(["messageID": string, "due": integer]))
     static let cancelled = named(
         "Cancelled",
         object(["messageID": string, "wasScheduled": boolean, "delivered": integer]))

@@ -55,6 +55,19 @@ struct ConsoleCall: Sendable {
         get throws(MartletError) { try number("limit") ?? Limits.pageEntriesMax }
     }
 
+    /// Entries of a page of the log.
+    var logLimit: Int {
+        get throws(MartletError) {
+            let limit = try number("limit") ?? 100
+            guard (1...Limits.pageEntriesMax).contains(limit) else {
+                throw MartletError(
+                    .invalidArgument, "A page has 1 to \(Limits.pageEntriesMax) entries.",
+                    field: "limit")
+            }
+            return limit
+        }
+    }
+
     func number(_ name: String) throws(MartletError) -> Int? {
         guard let text = call.parameter(name) else { return nil }
         guard let number = Int(text) else {
@@ -106,13 +119,13 @@ struct ConsoleCall: Sendable {
 
 /// What a handler answers.
 enum ConsoleReply: Sendable {
-    /// JSON, and perhaps the cookie of a session.
-    case text(String, cookie: String? = nil)
+    /// JSON, and cookies of a session.
+    case text(String, cookies: [String] = [])
     /// A whole answer, such as a stream of events.
     case whole(GatewayAnswer)
 
-    static func json(_ value: some Encodable, cookie: String? = nil) -> ConsoleReply {
-        .text(JSON.line(value), cookie: cookie)
+    static func json(_ value: some Encodable, cookies: [String] = []) -> ConsoleReply {
+        .text(JSON.line(value), cookies: cookies)
     }
 
     /// The answer to a change that tells nothing.
@@ -121,11 +134,11 @@ enum ConsoleReply: Sendable {
     var answer: GatewayAnswer {
         var answer: GatewayAnswer
         switch self {
-        case .text(let text, let cookie):
+        case .text(let text, let cookies):
             answer = GatewayAnswer(
                 headers: [("content-type", "application/json; charset=UTF-8")],
                 body: Array(text.utf8))
-            if let cookie { answer.headers.append(("set-cookie", cookie)) }
+            answer.headers += cookies.map { ("set-cookie", $0) }
         case .whole(let whole): answer = whole
         }
         answer.headers += SafetyHeaders.ofAPI

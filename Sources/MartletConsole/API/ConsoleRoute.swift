@@ -102,6 +102,12 @@ package struct ConsoleRoute: Sendable {
         Field("limit", .integer, "Entries of the page, 1 to 1000."),
     ]
 
+    /// Parameters of pages of the log of actions.
+    static let logPage = [
+        Field("before", .integer, "The `next` of the page before."),
+        Field("limit", .integer, "Entries of the page, 1 to 1000."),
+    ]
+
     /// The names of the path's parameters.
     package var parameters: [String] {
         path.split(separator: "/").compactMap { part in
@@ -126,13 +132,21 @@ package struct ConsoleRoute: Sendable {
         }
     }
 
+    /// Whether a call is a person's act, which prolongs the session. A page that asks by itself says so, and a browser
+    /// opens a broken stream again by itself.
+    private func isUse(_ call: GatewayCall) -> Bool {
+        name != "events" && call.header(Self.background) == nil
+    }
+
+    /// The header of a call that a page makes by itself.
+    static let background = "x-martlet-background"
+
     /// The person behind a call, with the rights that the route takes.
     private func person(of call: GatewayCall, _ console: Console) throws -> Person {
         guard let cookie = call.header("cookie") else {
             throw MartletError(.unauthenticated, "There is no open session; sign in.")
         }
-        var person = try console.people.session(
-            in: cookie, isSecure: console.configuration.isSecure)
+        var person = try console.people.session(in: cookie, isUse: isUse(call))
         person.address = call.peer ?? "an unknown address"
         switch access {
         case .anyone: break
@@ -155,6 +169,7 @@ package struct ConsoleRoute: Sendable {
     private func answer(
         _ call: GatewayCall, _ console: Console, tokenURL: String
     ) async throws -> GatewayAnswer {
+        try Origin.requireHost(call, of: console)
         var person: Person?
         if access != .anyone { person = try self.person(of: call, console) }
         var fields = JSONFields()

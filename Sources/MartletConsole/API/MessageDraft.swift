@@ -58,7 +58,12 @@ struct MessageDraft {
         let kind = try members.take("kind")?.text() ?? ""
         let text = try members.take("text")?.text() ?? ""
         try members.finish(among: ["kind", "text"])
-        about = "\(kind) \(text)"
+        // An audience of everyone has no text: a free text would stand in the log of actions.
+        guard kind != "everyone" || text.isEmpty else {
+            throw MartletError(
+                .invalidArgument, "The target everyone has no text.", field: "target.text")
+        }
+        about = text.isEmpty ? kind : "\(kind) \(text)"
         let message = try Self.message(call.fields.take("message"))
         var outgoing = OutgoingMessage(to: try Self.target(kind, text), message)
         outgoing.timeToLiveSeconds = try call.number(inBody: "timeToLiveSeconds").map {
@@ -81,7 +86,11 @@ struct MessageDraft {
             guard case .integer(let milliseconds) = field.value else {
                 throw field.refusal("It takes milliseconds since 1970.")
             }
-            outgoing.sendAt = Instant(millisecondsSince1970: milliseconds)
+            let instant = Instant(millisecondsSince1970: milliseconds)
+            guard instant > call.broker.now else {
+                throw field.refusal("This time is past. Choose a later one, or none to send now.")
+            }
+            outgoing.sendAt = instant
         }
         outgoing.notReceived = try call.text(ifThere: "notReceived")
         outgoing.idempotencyKey = try call.text(ifThere: "idempotencyKey")
@@ -113,6 +122,12 @@ struct MessageDraft {
                 .invalidArgument, "The message is missing: it has a notification or data.",
                 field: "message")
         }
+        guard !isEmpty(field.value) else {
+            throw MartletError(
+                .invalidArgument,
+                "The message is empty: give it a title, a body or data, or a part for a platform.",
+                field: "message")
+        }
         let file = try MessageFile(.object(["message": field.value]))
         guard file.targets.isEmpty else {
             throw MartletError(
@@ -127,6 +142,22 @@ struct MessageDraft {
                     + "title, body, image and data; this one has \(count).", field: "message")
         }
         return file.message
+    }
+
+    /// Whether a message has nothing for a device or an app. Data with an empty value is data.
+    private static func isEmpty(_ message: JSONValue) -> Bool {
+        if case .object(let data)? = message["data"], !data.isEmpty { return false }
+        return hasNothing(message)
+    }
+
+    private static func hasNothing(_ value: JSONValue) -> Bool {
+        switch value {
+        case .object(let members): members.values.allSatisfy { hasNothing($0) }
+        case .array(let values): values.allSatisfy { hasNothing($0) }
+        case .string(let text): text.isEmpty
+        case .null: true
+        default: false
+        }
     }
 
     /// MSG-3: characters of title, body, image, and of the keys and values of data. A character is a Unicode scalar, as

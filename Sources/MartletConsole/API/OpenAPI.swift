@@ -14,13 +14,14 @@ extension ConsoleRoute {
             "openapi", .get, "openapi.json", .anyone, "Describe this interface.",
             answer: "An OpenAPI document, version 3.1.",
             schema: .anything
-        ) { _ in .text(OpenAPI.document.text) }
+        ) { call in .text(call.console.openAPI) }
     ]
 }
 
 /// The description of the console's API.
 enum OpenAPI {
-    static let document: JSONValue = {
+    /// - Parameter cookie: name of the session's cookie.
+    static func document(cookie: String) -> JSONValue {
         var paths: [String: [String: JSONValue]] = [:]
         for route in ConsoleRoute.all {
             paths["/" + ConsoleRoute.prefix + route.path, default: [:]][
@@ -33,7 +34,8 @@ enum OpenAPI {
                 "description": .string(
                     "What the pages of the console read and change. Sign in with POST "
                         + "/console/api/v1/session; each change brings `csrf` of its answer in the header "
-                        + "x-martlet-csrf."),
+                        + "x-martlet-csrf. A call with the header x-martlet-background does not prolong "
+                        + "the session."),
             ]),
             "paths": .object(paths.mapValues { .object($0) }),
             "components": .object([
@@ -41,12 +43,12 @@ enum OpenAPI {
                 "securitySchemes": .object([
                     "session": .object([
                         "type": .string("apiKey"), "in": .string("cookie"),
-                        "name": .string("martlet-console"),
+                        "name": .string(cookie),
                     ])
                 ]),
             ]),
         ])
-    }()
+    }
 
     /// The shapes with names, those of all requests, answers and events.
     private static let components: [String: JSONValue] = {

@@ -83,9 +83,7 @@ extension ConsoleRoute {
             try call.finish()
             let summary = try await call.broker.subscribe(
                 tokens, to: call["topic"], in: call.project)
-            try call.note(
-                "topic.subscribe", "\(call["topic"]), \(summary.successCount) instances",
-                in: call.project)
+            try call.noteTopic("topic.subscribe", summary.successCount)
             return .json(TokensAnswer(summary, tokens: tokens))
         },
         ConsoleRoute(
@@ -99,13 +97,19 @@ extension ConsoleRoute {
             try call.finish()
             let summary = try await call.broker.unsubscribe(
                 tokens, from: call["topic"], in: call.project)
-            try call.note(
-                "topic.unsubscribe", "\(call["topic"]), \(summary.successCount) instances",
-                in: call.project)
+            try call.noteTopic("topic.unsubscribe", summary.successCount)
             return .json(TokensAnswer(summary, tokens: tokens))
         },
     ]
 
     private static let tokens = Field(
         "tokens", .strings, isRequired: true, "Tokens of instances, at most 1000.")
+}
+
+extension ConsoleCall {
+    /// Notes a change of a topic. Without a changed instance nothing has happened.
+    fileprivate func noteTopic(_ action: String, _ count: Int) throws {
+        guard count > 0 else { return }
+        try note(action, "\(call["topic"]), \(count) instances", in: project)
+    }
 }

@@ -22,10 +22,11 @@ extension ConsoleRoute {
             try call.finish()
             let receipt = try await call.broker.send(draft.outgoing, in: call.project)
             if let id = receipt.messageID {
+                let outcome =
+                    draft.outgoing.sendAt == nil
+                    ? "\(receipt.recipientCount) recipients" : "scheduled"
                 try call.note(
-                    "message.send",
-                    "\(id) to \(draft.about), \(receipt.recipientCount) recipients",
-                    in: call.project)
+                    "message.send", "\(id), \(outcome), to \(draft.about)", in: call.project)
             }
             var answer = SendAnswer(receipt)
             if draft.outgoing.validateOnly {
@@ -34,6 +35,39 @@ extension ConsoleRoute {
                 ).connectedCount
             }
             return .json(answer)
+        },
+        ConsoleRoute(
+            "messages.sent", .get, "projects/{project}/sent", .role(.sender),
+            "List the messages that people have sent, the newest first.", query: logPage,
+            answer: "Entries of the log of actions: `what` begins with the message's ID.",
+            schema: .log
+        ) { call in
+            let before = try call.number("before").map { UInt64(clamping: $0) }
+            return .json(
+                call.console.actions(
+                    "message.send", in: call.project, before: before, limit: try call.logLimit))
+        },
+        ConsoleRoute(
+            "messages.scheduled", .get, "projects/{project}/scheduled", .role(.sender),
+            "List the messages that wait for their time, of people and of servers.", query: paged,
+            answer:
+                "A page of messages, each with the milliseconds since 1970 at which it is sent.",
+            schema: .page(.scheduled)
+        ) { call in
+            let after = UInt64(call.after) ?? 0
+            guard after > 0 || call.after.isEmpty else {
+                throw MartletError(
+                    .invalidArgument, "It takes the `next` of the page before.", field: "after")
+            }
+            let (project, limit) = (call.project, try call.limit)
+            let found = try call.broker.scheduled(in: project, after: after, limit: limit)
+            let next = found.count == limit ? found.last.map { String($0.number) } : nil
+            return .json(
+                PageAnswer(ListPage(entries: found, next: next)) {
+                    ScheduledAnswer(
+                        messageID: MessageID.text($0.number, projectID: project),
+                        due: $0.due.millisecondsSince1970)
+                })
         },
         ConsoleRoute(
             "messages.report", .get, "projects/{project}/messages/{message}", .role(.viewer),
@@ -97,4 +131,10 @@ extension ConsoleRoute {
                     ProjectReport(project: call.project, days: days, entries: entries)))
         },
     ]
+}
+
+private struct ScheduledAnswer: Encodable {
+    var messageID: String
+    /// Milliseconds since 1970.
+    var due: Int64
 }

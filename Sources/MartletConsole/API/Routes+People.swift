@@ -59,17 +59,13 @@ extension ConsoleRoute {
         ConsoleRoute(
             "log.list", .get, "log", .role(.administrator),
             "List the actions of users, the newest first.",
-            query: [
-                Field("before", .integer, "The `next` of the page before."),
-                Field("limit", .integer, "Entries of the page, 1 to 1000."),
-            ], answer: "As `martlet audit --json` prints it.",
+            query: logPage, answer: "As `martlet audit --json` prints it.",
             schema: .log
         ) { call in
             let before = try call.number("before").map { UInt64(clamping: $0) }
             return .json(
                 call.console.actions(
-                    in: try call.person.project, before: before,
-                    limit: try call.number("limit") ?? 100))
+                    in: try call.person.project, before: before, limit: try call.logLimit))
         },
     ]
 }

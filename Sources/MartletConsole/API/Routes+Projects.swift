@@ -50,7 +50,8 @@ extension ConsoleRoute {
         },
         ConsoleRoute(
             "projects.change", .patch, "projects/{project}", .role(.administrator),
-            "Change a project's share, limits and policies.",
+            "Change a project's share, limits and policies. The share, and what happens on overload, concern other "
+                + "projects too: they are for administrators of all projects.",
             body: [
                 Field("weight", .integer, "Share of the delivery capacity, 1 to 1000."),
                 Field("onOverload", .string, "`defer` or `refuse`."),
@@ -133,6 +134,7 @@ extension ConsoleRoute {
             (text) throws(MartletError) in try TopicPolicy(text: text).validated()
         }
         try call.finish()
+        if weight != nil || overload != nil { try call.person.require(.administrator, in: nil) }
         let summary = try await call.broker.changeProject(
             call.project, weight: weight, overload: overload, conditionTopicsMax: topics)
         if registration != nil || deviceTopics != nil {
@@ -145,8 +147,8 @@ extension ConsoleRoute {
             overload.map { "on overload \($0)" }, registration.map { "registration \($0.name)" },
             deviceTopics.map { "device topics \($0.text)" },
         ]
-        try call.note(
-            "project.change", changes.compactMap { $0 }.joined(separator: ", "), in: call.project)
+        let what = changes.compactMap { $0 }.joined(separator: ", ")
+        if !what.isEmpty { try call.note("project.change", what, in: call.project) }
         return .json(
             ProjectAnswer(summary, policies, try await call.broker.limits(of: call.project)))
     }

@@ -1,73 +1,113 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Logins, one at a time: a digest of a password takes 32 MiB and some 60 ms. Wrong passwords of a user make the next attempt
-// for that user wait, twice as long each time, up to ten seconds. The gateway holds back wrong credentials of an address
-// besides (REG-10). Rests on PasswordRecord.
+// Logins, one at a time: a digest of a password takes 32 MiB and some 60 ms. Wrong passwords for a name from a network make
+// the next attempt from there wait, twice as long each time, up to ten seconds. Very many wrong passwords for a name, from
+// all networks, make every browser wait that has not signed in as this user before. Names that do not exist are counted
+// too, so that no wait tells which names exist. Rests on PasswordRecord.
 
 import Martlet
 import MartletAccess
 import Synchronization
 
+/// An attempt to sign in with a password.
+struct LoginAttempt: Sendable {
+    let name: String
+    let password: String
+    /// nil: there is no user of the name. The answer takes as long.
+    let user: ConsoleUser?
+    /// Network of the browser.
+    let network: String
+    /// Whether the browser has signed in as this user before.
+    let isKnown: Bool
+}
+
 /// Compares passwords in turns.
 actor LoginTurns {
-    private struct Failures {
-        var count = 0
-        var next = ContinuousClock.now
+    /// Wrong passwords for a name, from a network or from all browsers that are known.
+    private struct Place: Hashable {
+        var name: String
+        /// nil: browsers that are known.
+        var network: String?
     }
 
     private static let waitMax = Duration.seconds(10)
-    /// Wrong passwords of a user before the next attempt waits.
+    /// Wrong passwords for a name from a network before the next attempt waits.
     private static let freeCount = 5
-    /// Users with wrong passwords that are kept, at most. Only users that exist are kept.
-    private static let failuresMax = Limits.consoleUsersMax
+    /// Wrong passwords for a name from all networks before attempts of unknown browsers wait.
+    private static let freeCountOfAll = 200
 
-    /// Logins that wait for their turn: some two seconds.
-    private static let waitingMax = 32
-
-    private let waitingCount = Atomic<Int>(0)
-    private var failures: [String: Failures] = [:]
+    private nonisolated let waiting = Mutex(LoginsWaiting())
+    private var byPlace = FailureTable<Place>()
+    private var byName = FailureTable<String>()
 
     /// Whether a password is the one of the user.
-    /// - Parameter user: nil: there is no such user. The answer takes as long.
-    /// - Throws: with a retry delay `RESOURCE_EXHAUSTED`, if the user had too many wrong passwords, and `UNAVAILABLE`, if
+    /// - Returns: the number of wrong passwords before this right one; nil for a wrong password.
+    /// - Throws: with a retry delay `RESOURCE_EXHAUSTED`, if there were too many wrong passwords, and `UNAVAILABLE`, if
     ///   too many logins wait.
-    nonisolated func isRight(
-        _ password: String, of user: ConsoleUser?
-    ) async throws(MartletError) -> Bool {
-        defer { waitingCount.subtract(1, ordering: .relaxed) }
-        guard waitingCount.add(1, ordering: .relaxed).newValue <= Self.waitingMax else {
+    nonisolated func compare(_ attempt: LoginAttempt) async throws(MartletError) -> Int? {
+        guard waiting.withLock({ $0.enter(attempt) }) else {
             throw MartletError(
                 .unavailable, "Too many people sign in at a time; try again in a moment.",
                 retryDelayMilliseconds: 2000)
         }
-        return try await compare(password, with: user)
+        defer { waiting.withLock { $0.leave(attempt) } }
+        return try await compareNow(attempt)
     }
 
-    private func compare(
-        _ password: String, with user: ConsoleUser?
-    ) throws(MartletError) -> Bool {
+    private func compareNow(_ attempt: LoginAttempt) throws(MartletError) -> Int? {
         let now = ContinuousClock.now
-        if let user, let known = failures[user.name], known.next > now {
-            let milliseconds = (known.next - now) / .milliseconds(1)
+        // A longer name is nobody's, and is kept nowhere.
+        let name = attempt.name.utf8.count <= 64 ? attempt.name : ""
+        let place = Place(name: name, network: attempt.isKnown ? nil : attempt.network)
+        let waits = [
+            byPlace.wait(place, at: now), attempt.isKnown ? nil : byName.wait(name, at: now),
+        ]
+        if let wait = waits.compactMap({ $0 }).max() {
             throw MartletError(
                 .resourceExhausted, "There were too many wrong passwords; try again in a moment.",
-                retryDelayMilliseconds: UInt32(max(1, milliseconds)))
+                retryDelayMilliseconds: UInt32(max(1, wait / .milliseconds(1))))
         }
-        let isRight = (user?.password ?? .ofNobody).isRight(password)
-        guard let user else { return false }
-        if isRight {
-            failures[user.name] = nil
-        } else {
-            var known = failures[user.name] ?? Failures()
-            known.count += 1
-            if known.count > Self.freeCount {
-                let doubled =
-                    Duration.milliseconds(250) * (1 << min(known.count - Self.freeCount, 6))
-                known.next = now + min(doubled, Self.waitMax)
+        let isRight = (attempt.user?.password ?? .ofNobody).isRight(attempt.password)
+        guard isRight, attempt.user != nil else {
+            byPlace.add(place, at: now) { count in
+                guard count > Self.freeCount else { return nil }
+                return min(.milliseconds(250) * (1 << min(count - Self.freeCount, 6)), Self.waitMax)
             }
-            if failures.count >= Self.failuresMax { failures = [:] }
-            failures[user.name] = known
+            byName.add(name, at: now) { $0 > Self.freeCountOfAll ? Self.waitMax : nil }
+            return nil
         }
-        return isRight
+        byPlace.remove(place)
+        return byName.remove(name)
+    }
+}
+
+/// Logins that wait for their turn, in all and by network. Browsers that are known have places of their own.
+private struct LoginsWaiting: Sendable {
+    private var count = 0
+    private var ofKnown = 0
+    private var ofNetwork: [String: Int] = [:]
+
+    mutating func enter(_ attempt: LoginAttempt) -> Bool {
+        if attempt.isKnown {
+            guard ofKnown < Limits.consoleLoginsPerNetworkMax else { return false }
+            ofKnown += 1
+            return true
+        }
+        guard count < Limits.consoleLoginsWaitingMax,
+            ofNetwork[attempt.network, default: 0] < Limits.consoleLoginsPerNetworkMax
+        else { return false }
+        count += 1
+        ofNetwork[attempt.network, default: 0] += 1
+        return true
+    }
+
+    mutating func leave(_ attempt: LoginAttempt) {
+        if attempt.isKnown {
+            ofKnown -= 1
+            return
+        }
+        count -= 1
+        let left = ofNetwork[attempt.network, default: 1] - 1
+        ofNetwork[attempt.network] = left > 0 ? left : nil
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Users and sessions of a console. Sessions are kept in `console.sessions` of the data folder, so that an open page goes on
-// after a restart of the broker; the file has digests of the sessions' secrets alone. Rests on AccessFile and SessionTable.
+// after a restart of the broker; the file has the secret of the cookies' marks, and digests of the sessions' secrets alone.
+// Rests on AccessFile, SessionTable and Cookies.
 
 import FoundationEssentials
 import Glibc
@@ -23,38 +24,45 @@ package final class People: Sendable {
     /// A silent session's time is written to the file at most once in this many milliseconds.
     private static let writtenMilliseconds: Int64 = 60_000
 
+    /// The content of `console.sessions`.
+    private struct Kept: Codable {
+        /// The secret of the cookies, in base64url.
+        var secret: String
+        var sessions: [Session]
+    }
+
     let file: AccessFile
+    let cookies: Cookies
+    private let secret: String
     private let path: String
     private let clock: @Sendable () -> Instant
     private let state: Mutex<State>
 
-    init(folder: String, clock: @escaping @Sendable () -> Instant) {
+    init(folder: String, isSecure: Bool, clock: @escaping @Sendable () -> Instant) {
         file = AccessFile(in: folder)
         path = folder + "/console.sessions"
         self.clock = clock
         var state = State()
-        if let bytes = FileManager.default.contents(atPath: path),
-            let kept = try? JSONDecoder().decode([Session].self, from: bytes)
-        {
-            state.table = SessionTable(kept)
+        let kept = FileManager.default.contents(atPath: path).flatMap {
+            try? JSONDecoder().decode(Kept.self, from: $0)
         }
+        if let kept { state.table = SessionTable(kept.sessions) }
+        let bytes = kept.flatMap { Base64URL.decode($0.secret) } ?? RandomBytes.make(32)
+        secret = Base64URL.encode(bytes)
+        cookies = Cookies(bytes, isSecure: isSecure)
         self.state = Mutex(state)
     }
 
     // MARK: Sessions
 
-    static func cookieName(isSecure: Bool) -> String {
-        isSecure ? "__Host-martlet" : "martlet-console"
-    }
-
     /// The person whose session a cookie has.
+    /// - Parameter isUse: whether the call prolongs the session; false for what a page does by itself.
     /// - Throws: `UNAUTHENTICATED` without an open session, `UNAVAILABLE` if the file of users cannot be read.
-    package func session(in cookie: String, isSecure: Bool) throws(MartletError) -> Person {
-        let name = Self.cookieName(isSecure: isSecure) + "="
-        for part in cookie.split(separator: ";") {
-            let part = part.drop { $0 == " " }
-            guard part.hasPrefix(name) else { continue }
-            return try person(String(part.dropFirst(name.count)))
+    package func session(
+        in cookie: String, isUse: Bool = true
+    ) throws(MartletError) -> Person {
+        for secret in cookies.sessions(in: cookie) {
+            if let person = try person(secret, isUse: isUse) { return person }
         }
         throw Self.noSession
     }
@@ -62,18 +70,19 @@ package final class People: Sendable {
     private static let noSession = MartletError(
         .unauthenticated, "There is no open session; sign in.")
 
-    private func person(_ secret: String) throws(MartletError) -> Person {
+    /// nil: the session is over.
+    private func person(_ secret: String, isUse: Bool) throws(MartletError) -> Person? {
         let digest = Self.digest(secret)
         let now = clock()
         let (session, isDue) = try state.withLock { (state) throws(MartletError) in
             try refresh(&state)
+            guard isUse else { return (state.table.look(digest, state.list, at: now), false) }
             let session = state.table.use(digest, state.list, at: now)
             let isDue = now.millisecondsSince1970 > state.written + Self.writtenMilliseconds
             return (session, isDue && session != nil)
         }
-        guard let session else { throw Self.noSession }
         if isDue { write() }
-        return Self.person(session, secret)
+        return session.map { Self.person($0, secret) }
     }
 
     private static func person(_ session: Session, _ secret: String) -> Person {
@@ -89,25 +98,33 @@ package final class People: Sendable {
         let now = clock()
         return state.withLock { state in
             guard (try? refresh(&state)) != nil else { return false }
-            var table = state.table
-            guard let session = table.use(person.session, state.list, at: now) else { return false }
+            guard let session = state.table.look(person.session, state.list, at: now)
+            else { return false }
             return session.role == person.role && session.project == person.project
         }
     }
 
     /// Begins a session of a user whose password was right.
+    /// - Parameter cookie: the browser's cookies, whose sessions end.
     /// - Returns: the secret for the cookie, and the person.
-    func begin(_ user: ConsoleUser) -> (secret: String, person: Person) {
-        begin(user: user.name, password: user.password, role: user.role, project: user.project)
+    func begin(_ user: ConsoleUser, after cookie: String) -> (secret: String, person: Person) {
+        endSessions(in: cookie)
+        return begin(
+            user: user.name, password: user.password, role: user.role, project: user.project)
     }
 
     /// Begins a session of a one-time link.
+    /// - Parameter cookie: the browser's cookies, whose sessions end.
     /// - Returns: nil for a link that is unknown, used or too old.
     /// - Throws: `UNAVAILABLE` if the file of users cannot be changed.
-    func begin(link secret: String) throws(MartletError) -> (secret: String, person: Person)? {
+    func begin(
+        link secret: String, after cookie: String
+    ) throws(MartletError) -> (secret: String, person: Person)? {
         let now = clock()
         let link = try file.change { (list) throws(MartletError) in list.useLink(secret, at: now) }
-        return link.map { begin(user: nil, password: nil, role: $0.role, project: $0.project) }
+        guard let link else { return nil }
+        endSessions(in: cookie)
+        return begin(user: nil, password: nil, role: link.role, project: link.project)
     }
 
     private func begin(
@@ -126,6 +143,12 @@ package final class People: Sendable {
     func end(_ person: Person) {
         state.withLock { $0.table.end(person.session) }
         write()
+    }
+
+    /// Ends the sessions of a browser that signs in again.
+    private func endSessions(in cookie: String) {
+        let digests = cookies.sessions(in: cookie).map { Self.digest($0) }
+        state.withLock { state in for digest in digests { state.table.end(digest) } }
     }
 
     /// The list of users. The file is read again if another process has changed it.
@@ -149,7 +172,8 @@ package final class People: Sendable {
         state.withLock { state in
             state.written = now
             let sessions = state.table.sessions.values.sorted { $0.digest < $1.digest }
-            guard let bytes = try? JSONEncoder().encode(sessions) else { return }
+            guard let bytes = try? JSONEncoder().encode(Kept(secret: secret, sessions: sessions))
+            else { return }
             let temporary = path + ".new"
             unlink(temporary)
             guard let file = try? PrivateFile(creating: temporary),

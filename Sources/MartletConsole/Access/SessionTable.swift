@@ -32,40 +32,51 @@ struct SessionTable: Sendable {
         for session in kept.prefix(Limits.consoleSessionsMax) { sessions[session.digest] = session }
     }
 
-    /// Adds a session. Beyond the bound, the session that was silent longest ends.
+    /// Adds a session. Beyond the bound for a user, the user's session that was silent longest ends. Beyond the bound
+    /// for all, that of the user with most sessions ends, so that nobody ends the sessions of others.
     mutating func add(_ session: Session) {
-        if sessions.count >= Limits.consoleSessionsMax,
-            let oldest = sessions.values.min(by: { $0.seen < $1.seen })
-        {
-            sessions[oldest.digest] = nil
+        let own = sessions.values.filter { $0.user == session.user }
+        if own.count >= Limits.consoleSessionsPerUserMax {
+            endSilent(of: own)
+        } else if sessions.count >= Limits.consoleSessionsMax {
+            let byUser = Dictionary(grouping: sessions.values) { $0.user }
+            endSilent(of: byUser.values.max { $0.count < $1.count } ?? [])
         }
         sessions[session.digest] = session
     }
 
+    private mutating func endSilent(of some: [Session]) {
+        guard let oldest = some.min(by: { $0.seen < $1.seen }) else { return }
+        sessions[oldest.digest] = nil
+    }
+
     mutating func end(_ digest: String) { sessions[digest] = nil }
 
-    /// The session with the rights that its user has now.
+    /// The session with the rights that its user has now. The session goes on.
     /// - Returns: nil for a session that is unknown, too old, silent for too long, or of a changed user. Such a session
     ///   ends.
     mutating func use(_ digest: String, _ list: AccessList, at now: Instant) -> Session? {
+        guard var session = look(digest, list, at: now) else {
+            sessions[digest] = nil
+            return nil
+        }
+        session.seen = max(session.seen, now.millisecondsSince1970)
+        sessions[digest] = session
+        return session
+    }
+
+    /// As `use`, and nothing is changed.
+    func look(_ digest: String, _ list: AccessList, at now: Instant) -> Session? {
         guard var session = sessions[digest] else { return nil }
         let milliseconds = now.millisecondsSince1970
         guard milliseconds < session.began + Limits.consoleSessionSeconds * 1000,
             milliseconds < session.seen + Limits.consoleIdleSeconds * 1000
-        else {
-            sessions[digest] = nil
-            return nil
-        }
+        else { return nil }
         if let name = session.user {
-            guard let user = list.user(name), user.password == session.password else {
-                sessions[digest] = nil
-                return nil
-            }
+            guard let user = list.user(name), user.password == session.password else { return nil }
             session.role = user.role
             session.project = user.project
         }
-        session.seen = max(session.seen, milliseconds)
-        sessions[digest] = session
         return session
     }
 }

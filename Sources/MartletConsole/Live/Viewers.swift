@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Streams of events for open pages: the broker's figures once a second, and the events of a project (EMB-3). The number of
-// streams is bounded, in all and for each session. A slow viewer misses events, and is told how many. A stream ends with the
+// streams is bounded, in all, for each user and for each session. A slow viewer misses events, and is told how many. A stream ends with the
 // rights of its session. Source: HTML Living Standard, server-sent events. Rests on Sampler and ProjectFeeds.
 
 import Martlet
@@ -9,11 +9,11 @@ import Synchronization
 
 /// The open streams of a console.
 package final class Viewers: Sendable {
-    private let open = Mutex<[String: Int]>([:])
+    private let open = Mutex(OpenStreams())
     private let feeds = ProjectFeeds()
 
     /// Open streams of all sessions.
-    package var count: Int { open.withLock { $0.values.reduce(0, +) } }
+    package var count: Int { open.withLock { $0.count } }
 
     /// Begins a stream.
     /// - Parameter followed: the project to follow; nil: none.
@@ -22,14 +22,7 @@ package final class Viewers: Sendable {
         to person: Person, _ followed: (project: String, watch: ProjectWatch)?,
         of console: Console
     ) throws(MartletError) -> AsyncStream<[UInt8]> {
-        let session = person.session
-        let isTaken = open.withLock { open in
-            guard open.values.reduce(0, +) < Limits.consoleStreamsMax,
-                open[session, default: 0] < Limits.consoleStreamsPerSessionMax
-            else { return false }
-            open[session, default: 0] += 1
-            return true
-        }
+        let isTaken = open.withLock { $0.take(person) }
         guard isTaken else {
             throw MartletError(
                 .resourceExhausted, "There are as many open pages as there may be; close one.",
@@ -55,12 +48,38 @@ package final class Viewers: Sendable {
         continuation.onTermination = { [weak self] _ in
             figures.cancel()
             if let (project, number) = place { feeds.leave(project, number) }
-            self?.open.withLock { open in
-                let left = open[session, default: 1] - 1
-                open[session] = left > 0 ? left : nil
-            }
+            self?.open.withLock { $0.giveBack(person) }
         }
         return stream
+    }
+}
+
+/// Open streams by session and by user.
+private struct OpenStreams {
+    private(set) var count = 0
+    private var bySession: [String: Int] = [:]
+    private var byUser: [String: Int] = [:]
+
+    mutating func take(_ person: Person) -> Bool {
+        guard count < Limits.consoleStreamsMax,
+            bySession[person.session, default: 0] < Limits.consoleStreamsPerSessionMax,
+            byUser[person.name, default: 0] < Limits.consoleStreamsPerUserMax
+        else { return false }
+        count += 1
+        bySession[person.session, default: 0] += 1
+        byUser[person.name, default: 0] += 1
+        return true
+    }
+
+    mutating func giveBack(_ person: Person) {
+        count -= 1
+        Self.subtract(person.session, &bySession)
+        Self.subtract(person.name, &byUser)
+    }
+
+    private static func subtract(_ key: String, _ counts: inout [String: Int]) {
+        let left = counts[key, default: 1] - 1
+        counts[key] = left > 0 ? left : nil
     }
 }
 

@@ -136,9 +136,11 @@ extension Engine {
     }
 
     static func fault(inKeyName name: String) -> MartletError? {
-        guard name.utf8.count > Limits.keyNameBytesMax else { return nil }
+        let hasControls = name.unicodeScalars.contains { $0.properties.generalCategory == .control }
+        guard name.utf8.count > Limits.keyNameBytesMax || hasControls else { return nil }
         return MartletError(
-            .invalidArgument, "A key's name has at most \(Limits.keyNameBytesMax) bytes.",
+            .invalidArgument,
+            "A key's name has at most \(Limits.keyNameBytesMax) bytes and no control characters.",
             field: "name")
     }
 }

@@ -45,9 +45,8 @@ private final class CheckedCalls {
         }
         let answer = await world.call(route.method, path ?? route.path, body: body, as: browser)
         #expect(answer.status == 200, "\(name): \(String(decoding: answer.body, as: UTF8.self))")
-        if let cookie = answer.headers.first(where: { $0.name == "set-cookie" })?.value {
-            browser.cookie = String(cookie.prefix { $0 != ";" })
-        }
+        let cookies = ConsoleWorld.cookies(answer)
+        if !cookies.isEmpty { browser.cookie = cookies }
         let value = try world.json(answer)
         #expect(check.faults(value, check.answer(operation)) == [], "answer of \(name)")
         return value
@@ -103,6 +102,9 @@ struct ConsoleSchemaTests {
                 "session.begin", nil, #"{"name": "ann", "password": "\#(password)"}"#)
             calls.browser.csrf = try #require(session["csrf"]?.string)
             try await calls.call("session.show")
+            let changed = try await calls.call(
+                "session.password", nil, #"{"current": "\#(password)", "next": "\#(password)2"}"#)
+            calls.browser.csrf = try #require(changed["csrf"]?.string)
             try await calls.call("openapi")
 
             let project = "projects/tides"
@@ -229,6 +231,8 @@ struct ConsoleSchemaTests {
         try await calls.call("reports.days", project + "/reports?days=2")
         let later = calls.world.broker.now.millisecondsSince1970 + 3_600_000
         let scheduled = try await send(#", "sendAt": \#(later)"#)
+        try await calls.call("messages.sent", project + "/sent?limit=2")
+        try await calls.call("messages.scheduled", project + "/scheduled?limit=1")
         try await calls.call("messages.cancel", project + "/messages/" + scheduled)
         _ = try await send("")
         try await calls.read(stream, until: ["status", "accepted", "progress", "sums"])

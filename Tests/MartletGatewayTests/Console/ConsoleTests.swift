@@ -93,48 +93,65 @@ struct ConsoleTests {
         }
     }
 
-    @Test("GW-9 the log tells who did what, and no key")
-    func log() async throws {
+    @Test(
+        "GW-9 MSG-10 a time that is past, and a message with nothing in it, are refused",
+        arguments: [
+            (#"{"data": {"a": ""}}"#, "", 200), (#"{"notification": {"body": "b"}}"#, "", 200),
+            (#"{"apns": {"payload": {"aps": {"badge": 0}}}}"#, "", 200), ("{}", "", 400),
+            (#"{"notification": {"title": ""}, "data": {}}"#, "", 400),
+            (#"{"android": {"notification": {}}}"#, "", 400),
+            (#"{"data": {"a": "b"}}"#, #", "sendAt": 1"#, 400),
+            (#"{"data": {"a": "b"}}"#, #", "sendAt": -9223372036854775808"#, 400),
+            (#"{"data": {"a": "b"}}"#, #", "sendAt": 1800000000000"#, 400),
+            (#"{"data": {"a": "b"}}"#, #", "sendAt": 1800000001000"#, 200),
+        ])
+    func emptyAndPast(message: String, more: String, status: Int) async throws {
         try await ConsoleWorld.with { world in
-            let browser = try await world.signedIn(.administrator)
-            let made = try world.json(
-                await world.call(
-                    .post, "projects/tides/keys/server", body: #"{"name":"<b>till</b>"}"#,
-                    as: browser))
-            let answer = await world.call(.get, "log", as: browser)
-            guard case .array(let entries)? = try world.json(answer)["entries"] else {
-                return #expect(Bool(false))
-            }
-            #expect(entries.first?["action"]?.string == "key.create")
-            #expect(entries.first?["what"]?.string == made["keyID"]?.string)
-            #expect(entries.first?["who"]?.string == "administrator.all")
-            let key = try #require(made["key"]?.string)
-            #expect(!String(decoding: answer.body, as: UTF8.self).contains(key))
+            let browser = try await world.signedIn(.sender)
+            let answer = await world.call(
+                .post, "projects/tides/messages",
+                body:
+                    #"{"target": {"kind": "topic", "text": "rain"}, "message": \#(message)\#(more)}"#,
+                as: browser)
+            #expect(answer.status == status, "\(String(decoding: answer.body, as: UTF8.self))")
         }
     }
 
-    @Test("GW-9 the log is bounded: a full file makes room, and numbers go on")
-    func boundedLog() throws {
-        let folder = TestFolder()
-        try FileManager.default.createDirectory(at: folder.url, withIntermediateDirectories: true)
-        let log = AuditLog(in: folder.url.path)
-        func append() throws {
-            try log.append(
-                AuditEntry(
-                    at: Instant(millisecondsSince1970: 0), who: "a", from: "b", project: nil,
-                    action: "c", what: "d"))
+    @Test(
+        "GW-9 REG-5 a key's name has no control characters",
+        arguments: ["server", "registration", "service-account"])
+    func keyNames(kind: String) async throws {
+        try await ConsoleWorld.with { world in
+            let browser = try await world.signedIn(.administrator)
+            func create(_ name: String) async -> Int {
+                let body = #"{"name":"\#(name)"}"#
+                return await world.call(
+                    .post, "projects/tides/keys/\(kind)", body: body, as: browser
+                ).status
+            }
+            #expect(await create(#"red\u001b[31m"#) == 400)
+            #expect(await create(#"two\nlines"#) == 400)
+            #expect(await create("Tür 7") == 200)
+            #expect(await create("") == 200)
         }
-        try append()
-        let file = folder.url.appending(path: "audit.log")
-        let line = try Data(contentsOf: file)
-        var full = Data()
-        while full.count < Limits.auditFileBytesMax { full += line }
-        try full.write(to: file)
-        try append()
-        #expect(try Data(contentsOf: file).count < 200)
-        let page = log.page(project: nil, before: nil, limit: 2)
-        #expect(page.entries.map(\.number) == [2, 1])
-        #expect(page.next == 1)
+    }
+
+    @Test(
+        "GW-9 an administrator of one project changes the project, but neither its share nor its overload"
+    )
+    func share() async throws {
+        try await ConsoleWorld.with { world in
+            let own = try await world.signedIn(.administrator, of: "tides")
+            let all = try await world.signedIn(.administrator)
+            func change(_ body: String, _ browser: ConsoleWorld.Browser) async -> Int {
+                await world.call(.patch, "projects/tides", body: body, as: browser).status
+            }
+            for body in [#"{"weight": 1000}"#, #"{"onOverload": "refuse"}"#] {
+                #expect(await change(body, own) == 403)
+                #expect(await change(body, all) == 200)
+            }
+            #expect(await change(#"{"registration": "open"}"#, own) == 200)
+        }
     }
 
     @Test("GW-9 a device is looked up with what waits for it")

@@ -51,10 +51,12 @@ final class ConsoleWorld: Sendable {
     struct Browser: Sendable {
         var cookie = ""
         var csrf = ""
+        /// Address of the browser; nil: this machine.
+        var address: String?
         var headers: [(name: String, value: String)] {
             [
-                ("host", "console.test"), ("cookie", cookie), ("x-martlet-csrf", csrf),
-                ("origin", "https://console.test"), ("sec-fetch-site", "same-origin"),
+                ("host", "localhost"), ("cookie", cookie), ("x-martlet-csrf", csrf),
+                ("origin", "https://localhost"), ("sec-fetch-site", "same-origin"),
             ]
         }
     }
@@ -78,26 +80,32 @@ final class ConsoleWorld: Sendable {
     func signIn(_ body: String) async throws -> Browser {
         let answer = await call(.post, "session", body: body, as: Browser())
         #expect(answer.status == 200)
-        let cookie = try #require(answer.headers.first { $0.name == "set-cookie" }).value
         return Browser(
-            cookie: String(cookie.prefix { $0 != ";" }),
-            csrf: try #require(try json(answer)["csrf"]?.string))
+            cookie: Self.cookies(answer), csrf: try #require(try json(answer)["csrf"]?.string))
+    }
+
+    /// The cookies of an answer, as a browser sends them back.
+    static func cookies(_ answer: GatewayAnswer) -> String {
+        answer.headers.filter { $0.name == "set-cookie" }
+            .map { String($0.value.prefix { $0 != ";" }) }.joined(separator: "; ")
     }
 
     func call(
         _ method: GatewayCall.Method, _ path: String, body: String = "", as browser: Browser
     ) async -> GatewayAnswer {
-        await call(method, path, body: body, headers: browser.headers)
+        await call(
+            method, path, body: body, headers: browser.headers, address: browser.address)
     }
 
     func call(
         _ method: GatewayCall.Method, _ path: String, body: String = "",
-        headers: [(name: String, value: String)]
+        headers: [(name: String, value: String)], address: String? = nil
     ) async -> GatewayAnswer {
         guard
-            let call = GatewayCall(
+            var call = GatewayCall(
                 method, target: "/console/api/v1/" + path, headers: headers, body: Array(body.utf8))
         else { return GatewayAnswer(status: 400) }
+        call.peer = address
         return await gateway.answer(call)
     }
 

@@ -23,6 +23,25 @@ package struct ScheduleLedger: Ledger {
             project: project, number: number, due: due, bytes: Array(reader.rest()))
     }
 
+    /// The scheduled messages of a project in the order of their numbers.
+    /// - Parameter first: no message has a lower number.
+    package func messages(
+        in project: ProjectNumber, from first: UInt64, limit: Int
+    ) throws(StorageError) -> [(number: UInt64, due: Instant)] {
+        let prefix = Key(project)
+        let cursor = try Cursor(raw, .scheduled)
+        var found = try cursor.seek(.number(max(first, 1), in: project))
+        var messages: [(number: UInt64, due: Instant)] = []
+        while messages.count < limit, let entry = found, prefix.isPrefix(of: entry.key) {
+            var reader = RecordReader(entry.value, of: .scheduled)
+            let due = Instant(millisecondsSince1970: try reader.read(Int64.self))
+            let number = entry.key.dropFirst(4).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+            messages.append((number, due))
+            found = try cursor.next()
+        }
+        return messages
+    }
+
     package func count(
         in project: ProjectNumber
     ) throws(StorageError) -> UInt64 {
