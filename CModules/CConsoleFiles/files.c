@@ -49,11 +49,20 @@ static const unsigned char live_js[] = {
 static const unsigned char log_js[] = {
 #embed "../../Sources/MartletConsole/Web/log.js"
 };
+static const unsigned char draft_js[] = {
+#embed "../../Sources/MartletConsole/Web/draft.js"
+};
+static const unsigned char messages_js[] = {
+#embed "../../Sources/MartletConsole/Web/messages.js"
+};
 static const unsigned char message_js[] = {
 #embed "../../Sources/MartletConsole/Web/message.js"
 };
 static const unsigned char overview_js[] = {
 #embed "../../Sources/MartletConsole/Web/overview.js"
+};
+static const unsigned char password_js[] = {
+#embed "../../Sources/MartletConsole/Web/password.js"
 };
 static const unsigned char people_js[] = {
 #embed "../../Sources/MartletConsole/Web/people.js"
@@ -94,8 +103,11 @@ static const martlet_console_file_t files[] = {
     FILE("keys.js", keys_js),
     FILE("live.js", live_js),
     FILE("log.js", log_js),
+    FILE("draft.js", draft_js),
     FILE("message.js", message_js),
+    FILE("messages.js", messages_js),
     FILE("overview.js", overview_js),
+    FILE("password.js", password_js),
     FILE("people.js", people_js),
     FILE("plot.js", plot_js),
     FILE("projects.js", projects_js),

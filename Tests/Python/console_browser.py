@@ -227,6 +227,8 @@ def newcomer(page, broker, devices):
     page.wait("received", lambda: page.find('[data-count="Received"]').text == str(exact), 30)
     for process, _ in devices.all[:3]:
         assert "High tide" in process.stdout.readline() + process.stdout.readline()
+    # Devices show a message before their acknowledgement comes, and the page never tells of more displayed than received.
+    page.see("At its end: no device is pending.")
     report = broker.json("report", number, "--project", "tides")["counts"]
     assert report["acknowledged"] == exact and report["targeted"] == exact, report
     page.see("Targeted, the sum")
@@ -241,6 +243,7 @@ def newcomer(page, broker, devices):
     page.wait("two of three", lambda: page.find('[data-count="Received"]').text == "2", 30)
     page.press("List them")
     page.see(token)
+    page.see("not connected; a later message may replace it")
     page.press("Send again to these")
     page.heading("Compose")
     page.wait("exactly the missing one", lambda: page.find("[data-total]").get_attribute("data-total") == "1")
@@ -312,10 +315,94 @@ def schedule(page, broker):
         const at = new Date(Date.now() + 3600e3 - new Date().getTimezoneOffset() * 60e3).toISOString().slice(0, 16);
         document.querySelector('#at').value = at;""")
     page.press("Send")
-    page.see("There is no report of this message: it is scheduled")
+    page.see("Scheduled for ")
+    number = page.find("h1").text.split()[1]
+    page.go(broker.url, "#/project/tides/messages", "Messages")
+    page.wait("the scheduled message is listed", lambda: page.find(f"section a[href$='/messages/{number}']"))
+    page.go(broker.url, f"#/project/tides/messages/{number}", f"Message {number}")
     page.press("Cancel it")
+    page.see("Cancel this message?")
+    page.find("dialog button:last-of-type").click()
     page.see("The message is cancelled.")
+    page.go(broker.url, "#/project/tides/compose?topic=tides", "Compose")
+    page.type("#title", "Too late")
+    page.driver.execute_script("document.querySelector('#at').value = '2020-01-01T12:00';")
+    page.press("Send")
+    page.see("The time to send at is past.")
+    page.driver.execute_script("document.querySelector('#at').value = '';")
+    page.driver.execute_script("document.querySelector('#title').value = '';")
+    page.press("Send")
+    page.see("The message is empty")
     page.clean("schedule")
+
+
+def drafts(page, broker):
+    """A draft outlives a look at another page, and two topics chosen one after the other make a condition."""
+    page.go(broker.url, "#/project/tides/compose", "Compose")
+    Select(page.find("#kind")).select_by_value("condition")
+    page.type("#title", "Half a message")
+    page.press("Audience")
+    page.heading("Audience")
+    page.press("Compose")
+    page.heading("Compose")
+    page.wait("the draft", lambda: page.find("#title").get_attribute("value") == "Half a message")
+    page.type("#condition", " ")
+    for topic in ["silent", "tides"]:
+        page.press(topic)
+    page.wait("a condition of two topics", lambda: page.find("#condition").get_attribute("value").strip() ==
+              "'silent' in topics && 'tides' in topics")
+    page.wait("its number", lambda: page.find("[data-total]").get_attribute("data-total") == "2")
+    page.type("#condition", "'tides' in topics && !('rare' in topics)")
+    page.see("No device has the topic 'rare'.")
+    page.clean("drafts")
+
+
+def focus(page, broker):
+    """An action leaves the focus where it was, or on what it has made; the skip link leads into the page."""
+    active = "return document.activeElement.tagName + ' ' + (document.activeElement.textContent || '').slice(0, 40)"
+    page.go(broker.url, "#/project/tides/compose?topic=tides", "Compose")
+    page.type("#title", "Focus")
+    page.wait("the number", lambda: page.find("[data-total]"))
+    page.press("Check")
+    page.see("Valid. It would be accepted for 5 devices.")
+    assert page.driver.execute_script(active) == "BUTTON Check", page.driver.execute_script(active)
+    page.go(broker.url, "#/project/tides/audience?condition='tides'+in+topics", "Audience")
+    page.press("List tokens")
+    page.wait("the focus on the list", lambda: page.driver.execute_script(
+        "return document.activeElement !== document.body && document.activeElement.closest('table, div') !== null"))
+    page.find(".skip").send_keys("\ue007")
+    page.wait("the focus in the page", lambda: page.driver.execute_script(active).startswith("H1 "))
+    page.heading("Audience")
+    page.clean("focus")
+
+
+def addresses(page, broker):
+    """Wrong addresses lead somewhere, and say what is wrong."""
+    for wrong in ["#/constructor", "#/project/tides/__proto__", "#/project/%E0%A4%A/compose"]:
+        page.driver.get(f"{broker.url}/console/")
+        page.driver.get(f"{broker.url}/console/{wrong}")
+        page.wait(f"a page at {wrong}", lambda: page.find("h1").text)
+    page.driver.get(f"{broker.url}/console/#/project/nowhere/audience")
+    page.see("There is no project nowhere, or it is not for you.")
+    assert "The broker does not answer" not in page.text()
+    page.go(broker.url, "#/overview", "Overview")
+    page.wait("live again", lambda: "There is no project" not in page.text())
+    page.driver.get_log("browser")
+
+
+def tabs(page, broker):
+    """More tabs than a browser has connections for a host."""
+    first = page.driver.current_window_handle
+    for _ in range(8):
+        page.driver.switch_to.new_window("tab")
+        page.go(broker.url, "#/overview", "Overview")
+        page.see("Deliveries a second")
+    for handle in page.driver.window_handles:
+        if handle != first:
+            page.driver.switch_to.window(handle)
+            page.driver.close()
+    page.driver.switch_to.window(first)
+    page.wait("live again", lambda: page.find(".tile .value").text)
 
 
 def attacks(page, broker, devices):
@@ -399,7 +486,7 @@ def pictures(page, broker, message, token):
 def keyboard(page, broker):
     """From the address to the sending of a message without a mouse: each stop has a name and is seen."""
     page.size(1440, 1000)
-    page.go(broker.url, "#/project/tides/compose", "Compose")
+    page.go(broker.url, "#/project/tides/compose?condition='tides'+in+topics", "Compose")
     names = set()
     for _ in range(60):
         page.driver.switch_to.active_element.send_keys("\ue004")
@@ -432,6 +519,10 @@ def main():
             device(page, broker, devices)
             schedule(page, broker)
             attacks(page, broker, devices)
+            drafts(page, broker)
+            focus(page, broker)
+            addresses(page, broker)
+            tabs(page, broker)
             keyboard(page, broker)
             pictures(page, broker, message, devices.all[1][1])
             roles(page, broker)

@@ -34,9 +34,10 @@ struct DemoPulse {
             while !Task.isCancelled {
                 let next = Self.messages[number % Self.messages.count]
                 number += 1
+                // Notifications would replace, and use up the turns of, those that a newcomer sends to these devices.
                 var message = OutgoingMessage(
                     to: next.target,
-                    Message(notification: .init(title: next.title, body: "Message \(number)")))
+                    Message(data: ["title": next.title, "body": "Message \(number)"]))
                 message.timeToLiveSeconds = 60
                 _ = try await broker.send(message, in: DemoRun.project)
                 try await Task.sleep(for: Self.interval)

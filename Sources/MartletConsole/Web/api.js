@@ -9,8 +9,9 @@ export const useSession = (session) => { csrf = session?.csrf ?? ""; };
 /** Called when a call finds that the session is over. */
 export const onEnd = (callback) => { ended = callback; };
 
-async function call(method, path, body) {
+async function call(method, path, body, isQuiet) {
   const headers = {};
+  if (isQuiet) headers["x-martlet-background"] = "1";
   if (method !== "GET") headers["x-martlet-csrf"] = csrf;
   if (body !== undefined) headers["content-type"] = "application/json";
   let response;
@@ -42,12 +43,15 @@ export const post = (path, body) => call("POST", path, body);
 export const patch = (path, body) => call("PATCH", path, body);
 export const remove = (path, body) => call("DELETE", path, body);
 
+/** Calls that the page makes by itself: they do not prolong the session. */
+export const quiet = { get: (path) => call("GET", path, undefined, true), post: (path, body) => call("POST", path, body, true) };
+
 /** All pages of a list, at most `most` entries. */
-export async function all(path, most = 5000) {
+export async function all(path, most = 5000, read = get) {
   const entries = [];
   let after = "";
   do {
-    const page = await get(path + query({ after }));
+    const page = await read(path + query({ after }));
     entries.push(...page.entries);
     after = page.next;
   } while (after && entries.length < most);

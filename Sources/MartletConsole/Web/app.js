@@ -4,13 +4,14 @@
 
 import * as api from "./api.js";
 import * as live from "./live.js";
-import { h, put, failure } from "./dom.js";
-import { signIn } from "./signin.js";
+import { h, put, failure, focusOn } from "./dom.js";
+import { changePassword } from "./password.js";
+import { signIn, kept } from "./signin.js";
 import * as overview from "./overview.js";
 import * as projects from "./projects.js";
 import * as audience from "./audience.js";
 import * as composer from "./composer.js";
-import * as message from "./message.js";
+import * as messages from "./messages.js";
 import * as reports from "./reports.js";
 import * as devices from "./devices.js";
 import * as topics from "./topics.js";
@@ -21,7 +22,7 @@ import * as log from "./log.js";
 
 const RANKS = { viewer: 0, sender: 1, administrator: 2 };
 const BROKER = { overview, projects, people, log };
-const PROJECT = { compose: composer, audience, messages: message, reports, devices, topics, groups, keys };
+const PROJECT = { compose: composer, audience, messages, reports, devices, topics, groups, keys };
 
 const root = document.getElementById("app");
 const state = { session: undefined, projects: [], leave: undefined, turn: 0 };
@@ -30,9 +31,14 @@ const may = (role) => RANKS[state.session.role] >= RANKS[role];
 /** Whether a page is for this person. */
 const isFor = (page) => may(page.role ?? "viewer") && !(page.isForAll && state.session.project);
 
+/** A part of an address; as it is written if it has a broken escape. */
+function decoded(part) {
+  try { return decodeURIComponent(part); } catch { return part; }
+}
+
 function place() {
   const [path, search] = location.hash.replace(/^#\/?/, "").split("?");
-  const parts = path.split("/").map(decodeURIComponent);
+  const parts = path.split("/").map(decoded);
   const query = new URLSearchParams(search);
   if (parts[0] === "project" && parts[1]) {
     return { project: parts[1], page: parts[2] || "audience", rest: parts.slice(3).join("/"), query };
@@ -46,7 +52,8 @@ const home = () => (state.session.project ? `#/project/${encodeURIComponent(stat
 
 function current() {
   const found = place();
-  const page = found.project ? PROJECT[found.page] : BROKER[found.page];
+  const pages = found.project ? PROJECT : BROKER;
+  const page = Object.hasOwn(pages, found.page) ? pages[found.page] : undefined;
   return page && isFor(page) ? { ...found, module: page } : undefined;
 }
 
@@ -59,16 +66,21 @@ let choice;
 
 function drawSide() {
   const found = place();
-  const project = found.project ?? choice ?? state.projects[0]?.project;
+  const isKnown = state.projects.some((one) => one.project === found.project);
+  const project = isKnown ? found.project : choice ?? state.projects[0]?.project;
   choice = project;
   const link = (address, page, name) => h("li", {}, h("a", {
     href: address, "aria-current": found.page === name && (found.project ? PROJECT : BROKER)[name] === page ? "page" : null,
   }, page.title));
   const broker = Object.entries(BROKER).filter(([, page]) => isFor(page));
   const own = Object.entries(PROJECT).filter(([, page]) => isFor(page));
-  const menu = h("button", { class: "menu plain small", "aria-expanded": "false", onclick: () => {
-    menu.setAttribute("aria-expanded", String(side.classList.toggle("open")));
-  } }, "Menu");
+  const open = (isOpen) => menu.setAttribute("aria-expanded", String(side.classList.toggle("open", isOpen)));
+  const menu = h("button", { class: "menu plain small", "aria-expanded": "false", onclick: () => open() }, "Menu");
+  side.onkeydown = (event) => {
+    if (event.key !== "Escape" || !side.classList.contains("open")) return;
+    open(false);
+    menu.focus();
+  };
   side.classList.remove("open");
   put(side, h("div", { class: "row" }, h("div", { class: "brand" }, h("img", { src: "/console/icon.svg", alt: "" }), "Martlet"), menu),
     h("div", { class: "fold" }, h("nav", { "aria-label": "Pages" },
@@ -81,12 +93,14 @@ function drawSide() {
         } }, state.projects.map((one) => h("option", { value: one.project, selected: one.project === project }, one.project))),
         h("ul", {}, own.map(([name, page]) => link(`#/project/${encodeURIComponent(project)}/${name}`, page, name)))]
         : h("p", { class: "soft" }, "There is no project yet.")),
-    h("div", { class: "who" }, h("div", {}, state.session.user), h("div", { class: "soft" }, state.session.role, state.session.project ? ` of ${state.session.project}` : ""),
-      h("button", { class: "plain small", onclick: leave }, "Sign out"))));
+    h("div", { class: "who" }, h("div", {}, h("bdi", {}, state.session.user)), h("div", { class: "soft" }, state.session.role, state.session.project ? ` of ${state.session.project}` : ""),
+      h("div", { class: "row" }, h("button", { class: "plain small", onclick: leave }, "Sign out"),
+        state.session.user === "link" ? null : h("button", { class: "plain small", onclick: () => changePassword(state) }, "Password")))));
 }
 
 async function leave() {
   live.close();
+  for (const key of Object.keys(sessionStorage)) if (key.startsWith("martlet-draft ")) sessionStorage.removeItem(key);
   await api.remove("session").catch(() => {});
   begin("You are signed out.");
 }
@@ -131,7 +145,7 @@ async function begin(message) {
   if (link) history.replaceState(null, "", "/console/");
   let session;
   try {
-    session = link ? await api.post("session", { link }) : message ? {} : await api.get("session");
+    session = link ? await kept(await api.post("session", { link })) : message ? {} : await api.get("session");
   } catch (error) {
     if (link) message = error.message;
   }
@@ -147,17 +161,37 @@ async function begin(message) {
   if (current()) show(); else location.replace(home());
 }
 
-function over(isUnsure) {
-  // A closed stream may be a restart or a bound; a question to the server tells whether the session is over.
-  if (isUnsure === true) api.get("session").then((session) => { if (session.user) api.useSession(session); else over(); }).catch(() => {});
-  else if (state.session) begin("Your session is over. Sign in again.");
+function over() {
+  if (state.session) begin("Your session is over. Sign in again.");
 }
 
-api.onEnd(() => over());
+/** Why the server has refused the stream of events. */
+async function explain(project) {
+  const session = await api.quiet.get("session");
+  if (!session.user) { over(); return undefined; }
+  api.useSession(session);
+  const known = await api.all("projects", 5000, api.quiet.get);
+  if (project && !known.some((one) => one.project === project)) return `There is no project ${project}, or it is not for you.`;
+  // A second question has the refusal's words, which an EventSource does not tell.
+  const control = new AbortController();
+  const response = await fetch(live.address(project), { signal: control.signal });
+  const refusal = response.ok ? undefined : (await response.json()).error.message;
+  control.abort();
+  return refusal;
+}
+
+api.onEnd(over);
 live.onOver(over);
-live.onState((isThere) => {
-  banner.classList.toggle("hidden", isThere);
-  if (!isThere) put(banner, "The broker does not answer. The page comes back by itself when it does.");
+live.onRefusal(explain);
+live.onState((reason) => {
+  banner.classList.toggle("hidden", !reason);
+  if (banner.textContent !== (reason ?? "")) put(banner, reason);
+});
+document.querySelector(".skip").addEventListener("click", (event) => {
+  // The address after # names the page, and stays.
+  event.preventDefault();
+  const target = document.getElementById("main");
+  if (target) focusOn(target.querySelector("h1") ?? target);
 });
 window.addEventListener("hashchange", () => {
   if (/^#link=/.test(location.hash)) begin();

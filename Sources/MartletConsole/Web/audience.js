@@ -2,7 +2,7 @@
 // Whom a condition selects: the exact count, the count of each part, by platform and app, and a page of tokens.
 
 import * as api from "./api.js";
-import { h, put, card, table, action, failure } from "./dom.js";
+import { h, put, card, table, action, failure, pages, focusOn } from "./dom.js";
 import { number, PLATFORMS } from "./format.js";
 import { conditionEditor, audienceText, again } from "./condition.js";
 
@@ -28,11 +28,12 @@ export async function show(body, context) {
     } catch (error) { if (mine === turn) put(explained, failure(error)); }
   }
 
-  async function list(condition, after) {
-    const page = await api.get(api.path`projects/${project}/audience/tokens` + api.query({ condition, after, limit: 50 }));
-    put(listed, table("Tokens", [{ title: "Token", token: true }], page.tokens.map((token) => [
-      h("a", { href: context.at("devices", `/${encodeURIComponent(token)}`) }, token)]), "No device."),
-    page.next ? action("More", { class: "plain small" }, h("div", {}), () => list(condition, page.next)) : null);
+  async function list(condition) {
+    await pages(listed, "Tokens", [{ title: "Token", token: true }], "No device.", async (after) => {
+      const page = await api.get(api.path`projects/${project}/audience/tokens` + api.query({ condition, after, limit: 50 }));
+      return { next: page.next, rows: page.tokens.map((token) => [h("a", { href: context.at("devices", `/${encodeURIComponent(token)}`) }, token)]) };
+    });
+    focusOn(listed);
   }
 
   const editor = conditionEditor(project, context.query.get("condition") ?? "", (audience) => {
@@ -49,7 +50,7 @@ export async function show(body, context) {
     seen = audience;
     put(counted, put(numbers, audienceText(audience)), h("div", { class: "row" },
       context.may("sender") ? h("a", { class: "button", href: context.at("compose", "?" + new URLSearchParams({ condition })) }, "Send to these") : null,
-      action("List tokens", { class: "plain" }, told, () => list(condition, ""))), told,
+      action("List tokens", { class: "plain" }, told, () => list(condition))), told,
     audience.apps.length ? table("By app", [{ title: "App" }, { title: "Platform" }, { title: "Devices", number: true }],
       audience.apps.map((one) => [one.app, PLATFORMS[one.platform], number(one.count)])) : null);
     explain(condition);
@@ -58,7 +59,7 @@ export async function show(body, context) {
   return again(async () => {
     const before = seen;
     if (!before) return;
-    const audience = await api.get(api.path`projects/${project}/audience` + api.query({ condition: before.condition }));
+    const audience = await api.quiet.get(api.path`projects/${project}/audience` + api.query({ condition: before.condition }));
     if (seen !== before || audience.total === before.total && audience.connected === before.connected) return;
     seen = audience;
     put(numbers, audienceText(audience));

@@ -3,9 +3,10 @@
 // the message's own page.
 
 import * as api from "./api.js";
-import { h, put, card, field, action, ask, failure } from "./dom.js";
-import { number, messageNumber, zone, time } from "./format.js";
+import { h, put, card, field, action, ask, failure, done } from "./dom.js";
+import { number, amount, messageNumber, zone, time } from "./format.js";
 import { conditionEditor, audienceText, reachText, again } from "./condition.js";
+import { draft } from "./draft.js";
 
 export const title = "Compose";
 export const role = "sender";
@@ -25,16 +26,23 @@ export async function show(body, context) {
     priority: h("select", {}, ["normal", "high"].map((one) => h("option", {}, one))), test: text({ id: "test" }),
   };
   const data = h("div", {});
-  const left = h("span", { class: "soft", id: "left", "aria-live": "polite" });
+  const left = h("span", { class: "soft", id: "left" });
+  // Screen readers hear of the bound when it is passed, and not at each key.
+  const passed = h("span", { class: "sr", role: "status" });
   const previews = h("div", { class: "previews" });
   const audience = h("div", { "aria-live": "polite" });
   const told = h("div", {});
   const target = h("div", {});
-  let kind = query.get("missing") ? "missing" : query.get("token") ? "token" : query.get("topic") ? "topic" : "condition";
-  let read = () => undefined;
+  const kept = draft(context.session.user, project);
+  const before = kept.read();
+  const named = ["missing", "token", "topic", "group", "condition"].find((one) => query.get(one));
+  let kind = named ?? (KINDS.some(([name]) => name === before.kind) ? before.kind : "condition");
+  /** The text of the target at the beginning: of the address, or of the draft. */
+  const start = { [kind]: named ? query.get(named) : before.target ?? "" };
+  let read = () => undefined, chosenText = () => "";
   let key = crypto.randomUUID();
   // The numbers that the page shows, and the number of the last question for them.
-  let counted, turn = 0;
+  let counted, turn = 0, isSent = false;
 
   function pair(name = "", value = "") {
     const row = h("div", { class: "row" },
@@ -66,14 +74,18 @@ export async function show(body, context) {
     return made;
   }
 
-  function request(more) {
-    const chosen = read();
+  function request(more, test) {
+    const isTest = test !== undefined;
+    const chosen = isTest ? { kind: "token", text: test } : read();
     if (!chosen) throw new Error("Choose whom the message is for.");
     const made = { target: { kind: chosen.kind, text: chosen.text }, message: message(), priority: inputs.priority.value, ...more };
     if (chosen.notReceived) made.notReceived = chosen.notReceived;
     if (inputs.ttl.value) made.timeToLiveSeconds = Number(inputs.ttl.value);
     if (inputs.collapse.value) made.collapseKey = inputs.collapse.value;
-    if (inputs.at.value) made.sendAt = new Date(inputs.at.value).getTime();
+    if (inputs.at.value && !isTest) {
+      made.sendAt = new Date(inputs.at.value).getTime();
+      if (!(made.sendAt > Date.now())) throw new Error("The time to send at is past. Choose a later one, or none to send now.");
+    }
     return made;
   }
 
@@ -86,9 +98,11 @@ export async function show(body, context) {
   }
   function changed() {
     const used = count();
+    if (used > CHARACTERS !== passed.textContent.length > 0) put(passed, used > CHARACTERS ? `More than ${CHARACTERS} characters.` : "");
     put(left, `${used} of ${CHARACTERS} characters`);
     left.className = used > CHARACTERS ? "bad" : "soft";
     put(previews, preview("android", "Android"), preview("ios", "iOS"), preview("web", "The web"));
+    if (!isSent) kept.write({ kind, target: chosenText(), data: pairs(), inputs: Object.fromEntries(Object.entries(inputs).map(([name, input]) => [name, input.value])) });
   }
 
   function choose(next) {
@@ -96,43 +110,47 @@ export async function show(body, context) {
     turn += 1;
     counted = undefined;
     put(audience, h("p", { class: "soft" }, "Choose whom the message is for; the exact number stands here."));
-    const one = (id, label, hint, start, made) => {
-      const input = h("input", { id, value: start ?? "" });
+    const text = start[kind] ?? "";
+    chosenText = () => "";
+    const one = (id, label, hint, made) => {
+      const input = h("input", { id, value: text });
+      chosenText = () => input.value;
       read = () => (input.value.trim() ? made(input.value.trim()) : undefined);
       input.addEventListener("input", () => later());
       put(target, field(label, input, hint));
-      if (start) later();
+      if (text) later();
       return input;
     };
     switch (kind) {
       case "condition": {
-        const editor = conditionEditor(project, query.get("condition") ?? "", (found) => {
+        const editor = conditionEditor(project, text, (found) => {
           turn += 1;
           counted = found && `${found.total} ${found.connected}`;
           if (found) put(audience, audienceText(found)); else put(audience, h("p", { class: "soft" }, "Write a condition; the exact number stands here."));
         });
+        chosenText = editor.text;
         read = () => (editor.text() ? { kind: "condition", text: editor.text() } : undefined);
         put(target, editor.node);
         break;
       }
       case "topic": {
-        const input = one("topic", "Topic", null, query.get("topic"), (text) => ({ kind: "topic", text }));
+        const input = one("topic", "Topic", null, (text) => ({ kind: "topic", text }));
         const names = h("datalist", { id: "topics" });
         input.setAttribute("list", "topics");
         target.append(names);
         api.get(api.path`projects/${project}/topics` + "?limit=1000").then((page) => put(names, page.entries.map((topic) => h("option", { value: topic.topic })))).catch(() => {});
         break;
       }
-      case "token": one("token", "Token", "The registration token of the device.", query.get("token"), (text) => ({ kind: "token", text })); break;
-      case "group": one("group", "Key of the group", null, query.get("group"), (text) => ({ kind: "group", text })); break;
-      case "app": one("app-name", "App", "The package name or bundle ID.", null, (text) => ({ kind: "app", text })); break;
+      case "token": one("token", "Token", "The registration token of the device.", (text) => ({ kind: "token", text })); break;
+      case "group": one("group", "Key of the group", null, (text) => ({ kind: "group", text })); break;
+      case "app": one("app-name", "App", "The package name or bundle ID.", (text) => ({ kind: "app", text })); break;
       case "everyone":
         read = () => ({ kind: "everyone", text: "" });
         put(target);
         later();
         break;
       case "missing":
-        one("missing", "Earlier message", "Only devices that it was for and that have not got it.", query.get("missing"),
+        one("missing", "Earlier message", "Only devices that it was for and that have not got it.",
           (text) => ({ kind: "everyone", text: "", notReceived: messageNumber(text) }));
         break;
     }
@@ -140,15 +158,17 @@ export async function show(body, context) {
 
   // The numbers for a target without a condition come from a check of the message.
   let timer;
-  async function reach() {
+  async function reach(from = api) {
     const mine = ++turn;
     try {
       const chosen = read();
       if (!chosen) return;
       const isCondition = chosen.kind === "condition";
-      const found = isCondition ? await api.get(api.path`projects/${project}/audience` + api.query({ condition: chosen.text }))
-        : await api.post(api.path`projects/${project}/messages`, {
-          target: { kind: chosen.kind, text: chosen.text }, notReceived: chosen.notReceived, message: { notification: { title: "?" } }, validateOnly: true });
+      const found = isCondition ? await from.get(api.path`projects/${project}/audience` + api.query({ condition: chosen.text }))
+        : await from.post(api.path`projects/${project}/messages`, {
+          // Before a text is written, any text asks for the number.
+          target: { kind: chosen.kind, text: chosen.text }, notReceived: chosen.notReceived, validateOnly: true,
+          message: Object.keys(message()).length && count() <= CHARACTERS ? message() : { notification: { title: "?" } } });
       const now = `${found.total ?? found.recipients} ${found.connected}`;
       if (mine !== turn || now === counted) return;
       counted = now;
@@ -166,7 +186,7 @@ export async function show(body, context) {
   }
 
   function remarks(answer) {
-    return [answer.inactive ? ` ${number(answer.inactive)} of them were away for too long.` : "", answer.rateLimited ? ` ${number(answer.rateLimited)} are left out by their quota.` : ""].join("");
+    return [answer.inactive ? ` ${number(answer.inactive)} of them ${answer.inactive === 1 ? "was" : "were"} away for too long.` : "", answer.rateLimited ? ` ${amount(answer.rateLimited, "device is", "devices are")} left out by their quota.` : ""].join("");
   }
   const check = () => api.post(api.path`projects/${project}/messages`, request({ validateOnly: true }));
 
@@ -175,11 +195,13 @@ export async function show(body, context) {
     const answer = await check();
     const when = inputs.at.value ? ` at ${time(new Date(inputs.at.value).getTime())} (${zone})` : " now";
     if (answer.recipients >= MANY || kind === "everyone") {
-      const sure = await ask(`Send to ${number(answer.recipients)} devices?`, `“${inputs.title.value || inputs.body.value || "Data"}” goes out${when}.${remarks(answer)}`, "Send");
+      const sure = await ask(`Send to ${amount(answer.recipients, "device")}?`, `“${inputs.title.value || inputs.body.value || "Data"}” goes out${when}.${remarks(answer)}`, "Send");
       if (!sure) return;
     }
     const sent = await api.post(api.path`projects/${project}/messages`, request({ idempotencyKey: key }));
     key = crypto.randomUUID();
+    isSent = true;
+    kept.clear();
     location.hash = context.at("messages", `/${messageNumber(sent.messageID)}`);
   }
 
@@ -187,7 +209,7 @@ export async function show(body, context) {
   put(body, h("div", { class: "two" }, h("div", {},
     card("For whom",
       field("Target", h("select", { id: "kind", onchange: (event) => choose(event.target.value) }, KINDS.map(([name, label]) => h("option", { value: name, selected: name === kind }, label)))), target),
-    card("What", h("div", { class: "row apart" }, h("span", {}), left),
+    card("What", h("div", { class: "row apart" }, passed, left),
       field("Title", inputs.title), field("Body", inputs.body), field("Address of an image", inputs.image),
       h("div", { class: "label" }, "Data for the app"), data, h("button", { type: "button", class: "plain small", onclick: () => pair() }, "Add data"), h("p", {}),
       h("details", {}, h("summary", {}, "Platforms"), field("Android: icon", inputs.icon), field("Android: channel", inputs.channel),
@@ -195,18 +217,23 @@ export async function show(body, context) {
       h("details", {}, h("summary", {}, "Delivery"), field("Priority", inputs.priority, "High wakes a sleeping device."), field("Lifespan in seconds", inputs.ttl, "Empty: 28 days. 0: now or never."),
         field("Collapse key", inputs.collapse, "A later message with an equal key replaces this one."), later2)),
     card("Test on one device", field("Token", inputs.test), action("Send a test", { class: "plain" }, told, async () => {
-      const answer = await api.post(api.path`projects/${project}/messages`, { ...request({}), sendAt: undefined, notReceived: undefined, target: { kind: "token", text: inputs.test.value.trim() } });
-      put(told, h("div", { class: "note", role: "status" }, "The test is on its way: ", h("a", { href: context.at("messages", `/${messageNumber(answer.messageID)}`) }, answer.messageID)));
+      if (!inputs.test.value.trim()) throw new Error("Write the token of the device for the test.");
+      const answer = await api.post(api.path`projects/${project}/messages`, request({}, inputs.test.value.trim()));
+      put(told, done("The test is on its way: ", h("a", { href: context.at("messages", `/${messageNumber(answer.messageID)}`) }, answer.messageID)));
     }))),
-  h("div", {}, card("Reaches", audience), card("Preview", previews),
+  h("div", {}, card("Reaches", audience, h("p", { class: "hint" }, "Of notifications, and of messages with a collapse key, only the newest of an app waits for a device that is away. Data alone waits in full.")), card("Preview", previews),
     h("div", { class: "card" }, told, h("div", { class: "row" },
       action("Check", { class: "plain" }, told, async () => {
         const answer = await check();
-        put(told, h("div", { class: "note", role: "status" }, `Valid. It would be accepted for ${number(answer.recipients)} devices.${remarks(answer)}`));
+        put(told, done(`Valid. It would be accepted for ${amount(answer.recipients, "device")}.${remarks(answer)}`));
       }),
       action("Send", { id: "send" }, told, send))))));
+  const now = new Date();
+  inputs.at.min = new Date(now - now.getTimezoneOffset() * 60000).toISOString().slice(0, 16);
+  for (const [name, value] of Object.entries(before.inputs ?? {})) if (Object.hasOwn(inputs, name)) inputs[name].value = value;
+  for (const one of before.data ?? []) pair(...one);
   body.addEventListener("input", changed);
   choose(kind);
   changed();
-  return again(async () => { if (counted !== undefined) await reach(); });
+  return again(async () => { if (counted !== undefined) await reach(api.quiet); });
 }

@@ -5,7 +5,7 @@
 import * as api from "./api.js";
 import { listen } from "./live.js";
 import { h, put } from "./dom.js";
-import { number } from "./format.js";
+import { number, amount } from "./format.js";
 
 const TOKEN = /'[^']*'?|"[^"]*"?|&&|\|\||!|\b(?:in|topics)\b|[()]|\s+|[^\s'"()&|!]+|./g;
 
@@ -42,7 +42,7 @@ export function conditionEditor(project, text, changed) {
   const input = h("textarea", { id: "condition", spellcheck: "false", autocapitalize: "none", value: text,
     "aria-describedby": "condition-hint condition-told" });
   const choices = h("div", { class: "chips", role: "group", "aria-label": "Topics to insert" });
-  let topics = [];
+  let topics = [], isComplete = false;
   let timer, turn = 0;
 
   /** The beginning of a topic's name before the caret, inside quotes. */
@@ -51,11 +51,13 @@ export function conditionEditor(project, text, changed) {
     const start = begun();
     const isInside = start !== undefined && (input.value.slice(0, input.selectionStart).split("'").length - 1) % 2 === 1;
     const found = topics.filter((one) => one.topic.startsWith(isInside ? start : "")).slice(0, 12);
-    put(choices, found.map((one) => h("button", { type: "button", class: "plain", title: `${number(one.subscribers)} devices`, onclick: () => {
+    put(choices, found.map((one) => h("button", { type: "button", class: "plain", title: amount(one.subscribers, "device"), onclick: () => {
       const caret = input.selectionStart;
       const before = input.value.slice(0, isInside ? caret - start.length - 1 : caret);
       const rest = input.value.slice(caret).replace(/^'( in topics)?/, "");
-      const word = `'${one.topic}' in topics`;
+      // A term after another needs an operator between them.
+      const isNext = /\S/.test(before) && !/(&&|\|\||!|\()\s*$/.test(before);
+      const word = `${isNext ? `${/\s$/.test(before) ? "" : " "}&& ` : ""}'${one.topic}' in topics`;
       input.value = before + word + rest;
       input.selectionStart = input.selectionEnd = before.length + word.length;
       input.focus();
@@ -77,7 +79,8 @@ export function conditionEditor(project, text, changed) {
       if (mine !== turn) return;
       input.removeAttribute("aria-invalid");
       put(back, coloured(input.value));
-      put(told);
+      const unknown = isComplete ? [...new Set([...asked.matchAll(/'([^']*)'|"([^"]*)"/g)].map((one) => one[1] ?? one[2]))].filter((name) => !topics.some((one) => one.topic === name)) : [];
+      put(told, unknown.length ? h("span", { class: "warn" }, `No device has the topic ${unknown.map((name) => `'${name}'`).join(", ")}.`) : null);
       changed(audience);
     } catch (error) {
       if (mine !== turn) return;
@@ -99,7 +102,7 @@ export function conditionEditor(project, text, changed) {
   input.addEventListener("keyup", offer);
   input.addEventListener("click", offer);
   input.addEventListener("scroll", () => { back.scrollTop = input.scrollTop; });
-  api.get(api.path`projects/${project}/topics` + "?limit=1000").then((page) => { topics = page.entries; offer(); }).catch(() => {});
+  api.get(api.path`projects/${project}/topics` + "?limit=1000").then((page) => { topics = page.entries; isComplete = !page.next; offer(); }).catch(() => {});
   put(back, coloured(text));
   if (text) count();
   const node = h("div", { class: "field" }, h("label", { for: "condition" }, "Condition"),
@@ -112,7 +115,8 @@ export function conditionEditor(project, text, changed) {
 export function reachText(total, connected) {
   return [h("div", { class: "big", "data-total": total }, number(total)),
     h("div", { class: "soft" }, total === 1 ? "device, exactly" : "devices, exactly"),
-    h("p", { "data-connected": connected }, connected === total && total > 0
+    h("p", { "data-connected": connected }, total === 0 ? "Nobody is selected. A name with a fault in it selects nobody either."
+      : connected === total
       ? `${total === 1 ? "It is" : "All are"} connected now.`
       : `${number(connected)} of them ${connected === 1 ? "is" : "are"} connected now; the others get a message when they connect.`)];
 }

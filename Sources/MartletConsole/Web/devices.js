@@ -3,7 +3,7 @@
 
 import * as api from "./api.js";
 import { h, put, card, table, field, action, ask } from "./dom.js";
-import { time, number, bytes, messageNumber, PLATFORMS } from "./format.js";
+import { time, number, amount, bytes, messageNumber, PLATFORMS } from "./format.js";
 import { bar } from "./plot.js";
 
 export const title = "Devices";
@@ -12,7 +12,8 @@ const STATES = { active: "active", background: "in the background", doze: "dozin
 const LIMITS = { collapsible: "Collapsible messages", messagesPerMinute: "Messages in a minute", messagesPerHour: "Messages in an hour",
   upstreamPerMinute: "Messages from the device in a minute" };
 
-function reason(one, device) {
+/** Why a message waits for a device. */
+export function reason(one, device) {
   const later = one.collapsible ? "; a later message may replace it" : "";
   switch (one.why) {
     case "notConnected": return `not connected${later}`;
@@ -45,7 +46,7 @@ export async function show(body, context) {
       device.connection.queuedBytes ? fact("Queued", bytes(device.connection.queuedBytes)) : null,
     ] : fact("Connection", `none; last seen ${time(device.seen)}`),
     fact("Throttled", device.throttledUntil ? `collapsible messages until ${time(device.throttledUntil)}` : "no"),
-    fact("Discarded", device.discarded ? `${number(device.discarded)} messages, and the device does not know yet` : "none"),
+    fact("Discarded", device.discarded ? `${amount(device.discarded, "message")}, and the device does not know yet` : "none"),
     fact("Groups", device.groups.join(", ") || "none")),
   h("h3", {}, "Limits left"), device.limits.length ? device.limits.map((one) => h("div", { class: "field" },
     h("div", { class: "row apart" }, h("span", {}, LIMITS[one.limit]), h("span", { class: "soft", "data-limit": one.limit }, `${number(one.left)} of ${number(one.of)} left`)),
@@ -58,7 +59,7 @@ export async function show(body, context) {
       time(one.accepted), time(one.expires), one.priority, reason(one, device)]),
     "Nothing waits."), device.hasMore ? h("p", { class: "soft" }, "There are more.") : null),
   h("div", { class: "card row" },
-    context.may("sender") ? h("a", { class: "button", href: context.at("compose", "?" + new URLSearchParams({ token: device.token })) }, "Send a test") : null,
+    context.may("sender") ? h("a", { class: "button", href: context.at("compose", "?" + new URLSearchParams({ token: device.token })) }, "Send a message") : null,
     context.may("administrator") ? action("Unregister", { class: "danger" }, told, async () => {
       if (!await ask("Unregister this device?", "Its token, its topics and its stored messages go for good.", "Unregister")) return;
       await api.remove(route);

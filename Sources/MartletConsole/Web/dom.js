@@ -51,10 +51,10 @@ export function field(label, input, hint) {
   return h("div", { class: "field" }, h("label", { for: id }, label), about, input);
 }
 
-/** A table with a caption for screen readers. Columns: {title, number, token}. Cells are texts or nodes. */
+/** A table with a caption for screen readers. Columns: {title, number, token, whole}; a whole cell has one line. Cells are texts or nodes. */
 export function table(caption, columns, rows, empty = "Nothing yet.") {
   if (rows.length === 0) return h("p", { class: "soft" }, empty);
-  const kind = (column) => (column.number ? "number" : column.token ? "token" : undefined);
+  const kind = (column) => (column.number ? "number" : column.token ? "token" : column.whole ? "whole" : undefined);
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h("table", {},
       h("caption", { class: "sr" }, caption),
@@ -76,6 +76,26 @@ export function tile(name, value, more) {
 /** The sentence of a refusal. */
 export function failure(error) {
   return h("div", { class: "alert", role: "alert" }, error.message);
+}
+
+/** What an action has done. */
+export function done(...children) {
+  return h("div", { class: "note", role: "status" }, children);
+}
+
+/** A name that a person or a device has given: its direction does not turn the text around. */
+export const name = (text) => h("bdi", {}, text);
+
+/** Draws with `draw`, but not while the focus is inside: a fresh element would take the focus away. */
+export function unlessFocused(element, draw) {
+  if (!element.contains(document.activeElement)) draw();
+}
+
+/** Moves the focus to an element, or to the first control inside. */
+export function focusOn(element) {
+  const found = element.matches("a, button, input, select, textarea") ? element : element.querySelector("a, button, input, select, textarea") ?? element;
+  if (found === element && !element.hasAttribute("tabindex")) element.setAttribute("tabindex", "-1");
+  found.focus();
 }
 
 /** Asks a question in a dialog. Resolves to true for yes. */
@@ -105,13 +125,36 @@ export function tell(title, ...children) {
   dialog.showModal();
 }
 
-/** A button that is disabled while its action runs, and shows the action's failure in `place`. */
+/**
+ * A button that does nothing more while its action runs, and shows the action's failure in `place`. The button keeps the focus;
+ * if the action has replaced the button, the focus goes to the place around it.
+ */
 export function action(label, attributes, place, run) {
   const button = h("button", { type: "button", ...attributes, onclick: async () => {
-    button.disabled = true;
+    if (button.getAttribute("aria-disabled")) return;
+    const around = button.closest("section, .card, dialog, main");
+    button.setAttribute("aria-disabled", "true");
     put(place);
-    try { await run(); } catch (error) { put(place, failure(error)); }
-    button.disabled = false;
+    try { await run(); } catch (error) {
+      put(place, failure(error));
+      place.scrollIntoView?.({ block: "nearest" });
+    }
+    button.removeAttribute("aria-disabled");
+    if (!button.isConnected && document.activeElement === document.body) focusOn(around?.isConnected ? around : document.querySelector("h1"));
   } }, label);
   return button;
+}
+
+/** A list that grows by pages: `load(after)` answers {rows, next}. The focus goes to the first new row. */
+export function pages(place, caption, columns, empty, load) {
+  const rows = [];
+  const told = h("div", {});
+  async function more(after) {
+    const page = await load(after);
+    const before = rows.length;
+    rows.push(...page.rows);
+    put(place, table(caption, columns, rows, empty), told, page.next ? action("More", { class: "plain small" }, told, () => more(page.next)) : null);
+    if (before > 0 && page.rows.length) focusOn(place.querySelectorAll("tbody tr")[before]);
+  }
+  return more("");
 }

@@ -15,6 +15,9 @@ export function short(value) {
   return size > 0 && size < 10 && !Number.isInteger(value) ? value.toFixed(1) : whole.format(Math.round(value));
 }
 
+/** 1 device, 2 devices. */
+export const amount = (value, one, many = one + "s") => `${number(value)} ${value === 1 ? one : many}`;
+
 export function bytes(value) {
   if (value === undefined || value === null) return "–";
   for (const [unit, size] of [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]]) {

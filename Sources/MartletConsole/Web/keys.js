@@ -2,7 +2,7 @@
 // Keys of a project: of senders, of apps, of SDKs, and of ticket servers. A new key is shown once.
 
 import * as api from "./api.js";
-import { h, put, card, table, field, action, ask, tell } from "./dom.js";
+import { h, put, card, table, action, ask, tell, name as plain } from "./dom.js";
 
 export const title = "Keys";
 export const role = "administrator";
@@ -22,8 +22,8 @@ export async function show(body, context) {
     const all = await api.get(route);
     put(lists, KINDS.map(([kind, member, label, about]) => {
       const name = h("input", { "aria-label": `Name of a new one of ${label}`, placeholder: "name for people" });
-      return card(label, h("p", { class: "hint" }, about), table(label, [{ title: "Key ID" }, { title: "Name" }, { title: "Created" }, { title: "State" }], all[member].map((key) => [
-        h("span", { class: "code" }, key.keyID), key.name || "–", key.created, key.revoked ? h("span", { class: "soft" }, "revoked") : action("Revoke", { class: "danger small" }, told, async () => {
+      return card(label, h("p", { class: "hint" }, about), table(label, [{ title: "Key ID" }, { title: "Name" }, { title: "Created", whole: true }, { title: "State" }], all[member].map((key) => [
+        h("span", { class: "code" }, key.keyID), plain(key.name || "–"), key.created, key.revoked ? h("span", { class: "soft" }, "revoked") : action("Revoke", { class: "danger small" }, told, async () => {
           if (!await ask(`Revoke ${key.keyID}?`, "Who presents it is refused from now on.", "Revoke")) return;
           await api.remove(`${route}/${kind}/${encodeURIComponent(key.keyID)}`);
           await draw();

@@ -1,115 +1,121 @@
 // SPDX-License-Identifier: Apache-2.0
-// What became of a message: a funnel, all outcomes with their sum, the course since the page was opened, who has not got it,
-// and sending again to these. Without a number: messages accepted while the page is open, and those that were sent here.
+// What became of a message: a funnel, all outcomes with their sum, the course since the page was opened, who has not got it
+// and why, and sending again to these.
 
 import * as api from "./api.js";
 import { listen } from "./live.js";
-import { h, put, card, table, field, action, ask, failure } from "./dom.js";
-import { number, percent, time, messageNumber, short, OUTCOMES } from "./format.js";
+import { h, put, card, table, action, ask, failure, done, pages, unlessFocused, focusOn } from "./dom.js";
+import { number, amount, percent, time, zone, messageNumber, short, OUTCOMES } from "./format.js";
 import { curves, bar } from "./plot.js";
+import { reason } from "./devices.js";
 
-export const title = "Messages";
+/** Outcomes for which a device without the message has nothing in its mailbox. */
+const ENDS = ["collapsed", "expired", "rateLimited", "discardedTooMany", "discardedInactive", "cancelled", "nowOrNever"];
+/** Devices that are looked up at a time. */
+const LOOKED_UP = 25;
 
-export const show = (body, context) => (context.rest ? one(body, context) : list(body, context));
+/** A device shows a message before its acknowledgement comes, which clients gather for a second. */
+const received = (counts) => Math.max(counts.acknowledged, counts.displayed);
 
-async function list(body, context) {
-  const { project } = context;
-  const id = h("input", { id: "message" });
-  const fresh = h("div", {});
-  const sent = h("div", {});
-  const seen = [];
-  const link = (message) => h("a", { href: context.at("messages", `/${messageNumber(message)}`) }, messageNumber(message));
-  const draw = () => put(fresh, table("Messages accepted now", [{ title: "Message" }, { title: "Recipients", number: true }, { title: "" }],
-    seen.map((one) => [link(one.messageID), number(one.recipients), one.scheduled ? "scheduled" : one.deferred ? "waits for room" : ""]), "None since the page was opened."));
-  put(body, card(null, h("form", { onsubmit: (event) => {
-    event.preventDefault();
-    if (id.value.trim()) location.hash = context.at("messages", `/${messageNumber(id.value.trim())}`);
-  } }, field("Message", id, "Its ID, as the sender got it, or its number."), h("button", {}, "Show"))),
-  card("Accepted now", fresh), context.may("administrator") ? card("Sent by people", sent) : null);
-  draw();
-  if (context.may("administrator")) {
-    const log = await api.get("log?limit=500");
-    const mine = log.entries.filter((entry) => entry.action === "message.send" && entry.project === project).slice(0, 30);
-    put(sent, table("Messages from the console and from commands", [{ title: "Message" }, { title: "When" }, { title: "Who" }, { title: "To" }],
-      mine.map((entry) => {
-        const [message] = entry.what.split(" ");
-        return [link(message), time(entry.at), entry.who, entry.what.slice(message.length + 4)];
-      })));
-  }
-  return listen((name, value) => {
-    if (name !== "accepted") return;
-    seen.unshift(value);
-    seen.length = Math.min(seen.length, 20);
-    draw();
-  });
-}
-
-async function one(body, context) {
+/** The page of one message. */
+export async function one(body, context) {
   const { project, rest } = context;
   put(context.heading, `Message ${rest}`);
   const route = api.path`projects/${project}/messages/${rest}`;
   const funnel = h("div", { "aria-live": "off" });
-  const sums = h("div", {});
-  const told = h("div", {});
-  const missing = h("div", {});
+  const sums = h("div", {}), told = h("div", {}), missing = h("div", {}), stop = h("div", {});
   const way = h("p", { class: "soft" });
   const course = curves("Received over time", [{ name: "received", of: (p) => p.received }, { name: "still waiting", of: (p) => p.pending }], short);
   const points = [];
-  let report;
+  let report, drawn;
 
   function draw() {
     const { counts } = report;
-    const steps = [["Targeted", counts.targeted], ["Sent to the device", counts.sent], ["Received", counts.acknowledged], ["Displayed", counts.displayed], ["Opened", counts.opened]];
+    if (drawn === JSON.stringify(counts)) return;
+    const steps = [["Targeted", counts.targeted], ["Sent to the device", Math.max(counts.sent, received(counts))], ["Received", received(counts)], ["Displayed", counts.displayed], ["Opened", counts.opened]];
     put(funnel, h("div", { class: "funnel" }, steps.map(([name, value]) => [h("span", {}, name),
       bar(counts.targeted ? value / counts.targeted : 0, `${name}: ${value} of ${counts.targeted}`),
       h("span", {}, h("strong", { "data-count": name }, number(value)), h("span", { class: "part" }, counts.targeted ? percent(value / counts.targeted) : ""))])));
-    if (counts.pending === 0) put(way, "At its end: no device is pending.");
+    const replaced = counts.collapsed ? `${amount(counts.collapsed, "device")} got a later message instead. ` : "";
+    put(way, replaced, counts.pending === 0 ? "At its end: no device is pending." : `${amount(counts.pending, "device")} ${counts.pending === 1 ? "waits" : "wait"}.`);
+    if (counts.pending === 0 && !stop.contains(document.activeElement)) put(stop);
     const rows = OUTCOMES.filter(([name]) => counts[name] > 0 || name === "acknowledged" || name === "pending");
-    put(sums, table("Outcomes", [{ title: "Outcome" }, { title: "Devices", number: true }], [
-      ...rows.map(([name, label]) => [label, number(counts[name])]),
-      { class: "total", cells: ["Targeted, the sum", number(rows.reduce((sum, [name]) => sum + counts[name], 0))] }]));
+    unlessFocused(sums, () => {
+      drawn = JSON.stringify(counts);
+      put(sums, table("Outcomes", [{ title: "Outcome" }, { title: "Devices", number: true }], [
+        ...rows.map(([name, label]) => [label, number(counts[name])]),
+        { class: "total", cells: ["Targeted, the sum", number(rows.reduce((sum, [name]) => sum + counts[name], 0))] }]));
+    });
   }
-  async function look() {
-    report = await api.get(route);
-    points.push({ at: Date.now(), received: report.counts.acknowledged, pending: report.counts.pending });
+  async function look(read = api.get) {
+    report = await read(route);
+    points.push({ at: Date.now(), received: received(report.counts), pending: report.counts.pending });
     points.splice(0, Math.max(0, points.length - 600));
     course.draw(points);
     draw();
   }
-  async function list(after) {
-    const page = await api.get(`${route}/missing` + api.query({ after, limit: 100 }));
-    put(missing, table("Devices without the message", [{ title: "Token", token: true }],
-      page.tokens.map((token) => [h("a", { href: context.at("devices", `/${encodeURIComponent(token)}`) }, token)]), "Everyone has got it, or is unregistered."),
-    h("div", { class: "row" },
-      page.tokens.length && context.may("sender") ? h("a", { class: "button", href: context.at("compose", `?missing=${rest}`) }, "Send again to these") : null,
-      page.next ? action("More", { class: "plain" }, told, () => list(page.next)) : null));
+
+  /** Why a device has not got the message. */
+  async function why(token) {
+    let device;
+    try { device = await api.get(api.path`projects/${project}/devices/${token}`); } catch (error) {
+      return error.code === "NOT_FOUND" || error.code === "UNREGISTERED" ? "not registered any more" : error.message;
+    }
+    const found = device.waiting.find((one) => one.messageID && messageNumber(one.messageID) === rest);
+    if (found) return reason(found, device);
+    if (device.hasMore) return "it may wait behind older messages";
+    const ends = OUTCOMES.filter(([name]) => ENDS.includes(name) && report.counts[name] > 0).map(([, label]) => label.toLowerCase());
+    return ends.join(", or ") || "received meanwhile";
   }
+  async function list() {
+    await pages(missing, "Devices without the message", [{ title: "Token", token: true }, { title: "Why" }], "Everyone has got it, or is unregistered.", async (after) => {
+      const page = await api.get(`${route}/missing` + api.query({ after, limit: LOOKED_UP }));
+      const reasons = await Promise.all(page.tokens.map(why));
+      return { next: page.next, rows: page.tokens.map((token, i) => [h("a", { href: context.at("devices", `/${encodeURIComponent(token)}`) }, token), reasons[i]]) };
+    });
+    if (missing.querySelector("tbody") && context.may("sender")) {
+      missing.prepend(h("div", { class: "row" }, h("a", { class: "button", href: context.at("compose", `?missing=${rest}`) }, "Send again to these")));
+    }
+    focusOn(missing);
+  }
+  async function cancel() {
+    if (!await ask("Cancel this message?", "Devices that have not got it yet will not get it.", "Cancel the message")) return;
+    const answer = await api.remove(route);
+    if (!report) { put(told, done("The message is cancelled.")); put(stop); return; }
+    await look();
+    const had = Math.max(answer.delivered, report.counts.sent, received(report.counts));
+    put(told, done(`Cancelled. It had gone out to ${amount(had, "device")} already; ${had === 1 ? "that one keeps" : "these keep"} it.`));
+  }
+  const button = (label) => (context.may("sender") ? action(label, { class: "danger small" }, told, cancel) : null);
 
   try { await look(); } catch (error) {
-    put(body, h("p", {}, error.code === "NOT_FOUND" ? "There is no report of this message: it is scheduled, waits for room, is older than the reports, or was never sent." : error.message),
-      context.may("sender") ? action("Cancel it", { class: "danger" }, told, async () => {
-        await api.remove(route);
-        put(told, h("div", { class: "note", role: "status" }, "The message is cancelled."));
-      }) : null, told);
+    if (error.code !== "NOT_FOUND") { put(body, failure(error)); return undefined; }
+    const due = await scheduledAt(context);
+    put(stop, button("Cancel it"));
+    put(body, h("p", {}, due ? `Scheduled for ${time(due)} (${zone}). Its report begins then.`
+      : "There is no report of this message: it waits for room, was cancelled before it was sent, is older than the reports, or was never sent."), stop, told);
     return undefined;
   }
-  put(body, h("div", { class: "row apart" }, h("p", { class: "soft" }, `Accepted ${time(report.accepted)}`),
-    context.may("sender") ? action("Cancel the message", { class: "danger small" }, told, async () => {
-      if (!await ask("Cancel this message?", "Devices that have not got it yet will not get it.", "Cancel the message")) return;
-      const answer = await api.remove(route);
-      put(told, h("div", { class: "note", role: "status" }, `Cancelled. ${number(answer.delivered)} devices had it already.`));
-      await look();
-    }) : null), told,
-  h("div", { class: "two" }, h("div", {}, card("What became of it", funnel, way), card("Since this page was opened", course.node)),
-    h("div", {}, card("Outcomes", sums), card("Who has not got it", missing, action("List them", { class: "plain" }, told, () => list(""))))));
+  put(stop, report.counts.pending > 0 ? button("Cancel the message") : null);
+  put(body, h("div", { class: "row apart" }, h("p", { class: "soft" }, `Accepted ${time(report.accepted)}`), stop), told,
+    h("div", { class: "two" }, h("div", {}, card("What became of it", funnel, way), card("Since this page was opened", course.node)),
+      h("div", {}, card("Outcomes", sums), card("Who has not got it", put(missing, action("List them", { class: "plain" }, told, list))))));
 
   let isAsking = false;
   return listen((name, value) => {
     if (name === "progress" && report.counts.pending > 0 && messageNumber(value.messageID) === rest) {
-      put(way, value.done ? "All devices were looked at; the others get it when they connect." : `On its way: queued for ${number(value.delivered)} of ${number(value.recipients)} devices.`);
+      put(way, value.done ? "All devices were looked at; the others get it when they connect." : `On its way: queued for ${number(value.delivered)} of ${amount(value.recipients, "device")}.`);
     }
     if (name !== "status" || isAsking || report.counts.pending === 0 && points.length > 3 && report.counts.displayed >= report.counts.acknowledged) return;
     isAsking = true;
-    look().catch((error) => put(told, failure(error))).finally(() => { isAsking = false; });
+    look(api.quiet.get).catch((error) => put(told, failure(error))).finally(() => { isAsking = false; });
   });
+}
+
+/** The time of a scheduled message; nothing for another message. */
+async function scheduledAt({ project, rest, may }) {
+  if (!may("sender") || !/^[1-9]\d*$/.test(rest)) return undefined;
+  const page = await api.get(api.path`projects/${project}/scheduled` + api.query({ after: rest > 1 ? String(BigInt(rest) - 1n) : "", limit: 1 }));
+  const [found] = page.entries;
+  return found && messageNumber(found.messageID) === rest ? found.due : undefined;
 }

@@ -3,7 +3,7 @@
 
 import * as api from "./api.js";
 import { listen } from "./live.js";
-import { h, put, card, tile } from "./dom.js";
+import { h, put, card, tile, unlessFocused } from "./dom.js";
 import { bytes, duration, number, short } from "./format.js";
 import { curves } from "./plot.js";
 
@@ -44,14 +44,15 @@ export async function show(body, context) {
       tile("Store", bytes(now.storeBytes), `${bytes(now.diskFreeBytes)} of the disk are free`),
       tile("Waiting", number(now.commandsWaiting), "commands"),
       tile("Refused", number(refused), refused ? now.refusals.slice(0, 2).map((one) => one.cause).join(", ") : "in the last second"));
-    put(busy, card("Busiest projects", now.projects.length === 0 ? h("p", { class: "soft" }, "No device is connected, and no message is on its way.")
+    unlessFocused(busy, () => put(busy, card("Busiest projects", now.projects.length === 0 ? h("p", { class: "soft" }, "No device is connected, and no message is on its way.")
       : h("div", { class: "funnel" }, now.projects.slice(0, 8).map((one) => [
         h("a", { href: `#/project/${encodeURIComponent(one.project)}/compose` }, one.project),
         h("span", { class: "soft" }, `${short(one.connections)} connected, ${short(one.deliveriesPerSecond)} deliveries a second`),
-        h("span", {}, one.fanoutsInProgress ? `${one.fanoutsInProgress} on their way` : "idle")]))));
+        h("span", {}, one.fanoutsInProgress ? `${one.fanoutsInProgress} on their way` : "idle")])))));
   }
 
   const end = listen((name, sample) => {
+    if (name === "shown") fill().catch(() => {});
     if (name !== "status" || !sample.alerts) return;
     const now = sample.status;
     points.push({ at: now.now, connections: now.connections, deliveriesPerSecond: now.deliveriesPerSecond,
@@ -61,9 +62,13 @@ export async function show(body, context) {
     draw(sample);
     for (const plot of plots) plot.draw(points);
   });
-  const kept = await api.get("history");
-  points = [...kept, ...points.filter((point) => point.at > (kept.at(-1)?.at ?? 0))];
-  for (const plot of plots) plot.draw(points);
+  /** Takes over the seconds before, also those for which the page was hidden. */
+  async function fill() {
+    const kept = await api.get("history");
+    points = [...kept, ...points.filter((point) => point.at > (kept.at(-1)?.at ?? 0))];
+    for (const plot of plots) plot.draw(points);
+  }
+  await fill();
   draw(await api.get("status"));
   return end;
 }

@@ -2,7 +2,7 @@
 // The users of the console.
 
 import * as api from "./api.js";
-import { h, put, card, table, field, action, ask } from "./dom.js";
+import { h, put, card, table, field, action, ask, name as plain } from "./dom.js";
 import { time } from "./format.js";
 
 export const title = "People";
@@ -15,7 +15,7 @@ export async function show(body, context) {
   async function draw() {
     const users = await api.get("users");
     put(place, table("Users", [{ title: "Name" }, { title: "Role" }, { title: "Project" }, { title: "Since" }, { title: "" }], users.map((user) => [
-      user.name, user.role, user.project ?? "all", time(user.created), action("Remove", { class: "danger small" }, told, async () => {
+      plain(user.name), user.role, user.project ?? "all", time(user.created), action("Remove", { class: "danger small" }, told, async () => {
         if (!await ask(`Remove ${user.name}?`, "Open sessions of the user end.", "Remove")) return;
         await api.remove(api.path`users/${user.name}`);
         await draw();

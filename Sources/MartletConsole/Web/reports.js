@@ -61,7 +61,7 @@ export async function show(body, context) {
       card(null, h("div", { class: "row end" },
         h("button", { class: "plain small", onclick: () => save(`${name}.csv`, "text/csv", [["day", "app", "platform", ...COLUMNS], ...report.days.map((entry) => [entry.day, entry.app, entry.platform, ...COLUMNS.map((column) => entry.counts[column])])].map((row) => row.map(cell).join(",")).join("\r\n")) }, "CSV"),
         h("button", { class: "plain small", onclick: () => save(`${name}.json`, "application/json", JSON.stringify(report, null, 2)) }, "JSON")),
-      table(`Counts by ${by.value}`, [{ title: by.value }, ...["Targeted", "Sent", "Received", "Displayed", "Opened", "Waiting", "Lost"].map((title) => ({ title, number: true }))],
+      table(`Counts by ${by.value}`, [{ title: by.value, whole: by.value === "day" }, ...["Targeted", "Sent", "Received", "Displayed", "Opened", "Waiting", "Lost"].map((title) => ({ title, number: true }))],
         [...[...sums(report.days, key)].map(([name, counts]) => line(name, counts)), { class: "total", cells: line("all", report.total) }], "No message in these days."),
       h("p", { class: "hint" }, "Outcomes count for the day on which the message was accepted; sent, displayed and opened for the day on which that happened.")));
   }

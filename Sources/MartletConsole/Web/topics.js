@@ -2,8 +2,8 @@
 // Topics with their subscribers. A topic's page lists tokens, and adds or removes devices.
 
 import * as api from "./api.js";
-import { h, put, card, table, field, action } from "./dom.js";
-import { number } from "./format.js";
+import { h, put, card, table, field, action, ask, done, name, pages } from "./dom.js";
+import { number, amount } from "./format.js";
 
 export const title = "Topics";
 
@@ -18,7 +18,7 @@ export async function show(body, context) {
   const draw = () => {
     const found = all.filter((topic) => topic.topic.includes(find.value));
     put(place, table("Topics", [{ title: "Topic" }, { title: "Subscribers", number: true }, { title: "" }], found.slice(0, 200).map((topic) => [
-      h("a", { href: context.at("topics", `/${encodeURIComponent(topic.topic)}`) }, topic.topic), number(topic.subscribers),
+      h("a", { href: context.at("topics", `/${encodeURIComponent(topic.topic)}`) }, name(topic.topic)), number(topic.subscribers),
       context.may("sender") ? h("a", { href: context.at("compose", "?" + new URLSearchParams({ topic: topic.topic })) }, "Send to it") : ""]), "No topic."),
     found.length > 200 ? h("p", { class: "soft" }, `${number(found.length - 200)} more; write more of the name.`) : null);
   };
@@ -34,18 +34,19 @@ async function one(body, context) {
   const place = h("div", {});
   const told = h("div", {});
   const tokens = h("textarea", { id: "tokens", class: "code" });
-  async function list(after) {
+  const list = () => pages(place, "Subscribers", [{ title: "Token", token: true }], "No device.", async (after) => {
     const page = await api.get(route + api.query({ after, limit: 100 }));
-    put(place, table("Subscribers", [{ title: "Token", token: true }], page.tokens.map((token) => [
-      h("a", { href: context.at("devices", `/${encodeURIComponent(token)}`) }, token)]), "No device."),
-    page.next ? action("More", { class: "plain small" }, told, () => list(page.next)) : null);
-  }
+    return { next: page.next, rows: page.tokens.map((token) => [h("a", { href: context.at("devices", `/${encodeURIComponent(token)}`) }, token)]) };
+  });
   const change = (label, call, kind) => action(label, { class: kind }, told, async () => {
-    const answer = await call(route, { tokens: tokensOf(tokens.value) });
-    put(told, h("div", { class: "note", role: "status" }, `${number(answer.successes)} devices. `, answer.failures.map((one) => `${one.token.slice(0, 16)}… ${one.error}. `)));
-    await list("");
+    const chosen = tokensOf(tokens.value);
+    if (!chosen.length) throw new Error("Write a token first.");
+    if (kind && !await ask(`Unsubscribe ${amount(chosen.length, "device")}?`, `${chosen.length === 1 ? "It gets" : "They get"} no more messages to the topic ${topic}.`, label)) return;
+    const answer = await call(route, { tokens: chosen });
+    put(told, done(`${amount(answer.successes, "device")}. `, answer.failures.map((one) => `${one.token.slice(0, 16)}… ${one.error}. `)));
+    await list();
   });
   put(body, card("Subscribers", place), context.may("sender") ? card("Change", told, field("Tokens", tokens, "One on each line, at most 1000."),
     h("div", { class: "row" }, change("Subscribe", api.post), change("Unsubscribe", api.remove, "danger"))) : told);
-  await list("");
+  await list();
 }
