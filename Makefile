@@ -6,10 +6,11 @@ PACKAGES := liburing-dev libjemalloc-dev liblmdb-dev libssl-dev libexpat1-dev
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests Benchmarks/Sources
 
-.PHONY: run build test browser-test apns-kills mailbox-histories simulate deps python python-sdks console-test format format-check clean
+.PHONY: run build cluster test browser-test apns-kills mailbox-histories simulate deps python python-sdks console-test format format-check clean
 
 # The demo, built without optimisation, which takes a third of the time. In a terminal the whole program is built after
 # that, and the demo goes on serving until Ctrl-C with the console in a browser.
+run: PACKAGES += liblz4-dev libpq-dev
 run: deps
 	swift build --product martlet-core
 	@if [ -t 0 ] && [ -t 1 ]; then \
@@ -18,8 +19,16 @@ run: deps
 	        && swift build --product martlet && .build/debug/martlet demo; \
 	else .build/debug/martlet-core demo; fi
 
+build: PACKAGES += liblz4-dev libpq-dev
 build: deps
 	swift build -c release --product martlet
+
+# A cluster on this machine from nothing: PostgreSQL with a standby and three nodes, of which the active one is killed
+# while messages are sent.
+cluster: PACKAGES += liblz4-dev libpq-dev postgresql
+cluster: deps
+	swift build -c release --product martlet
+	Examples/cluster.sh .build/release/martlet
 
 # Tests that wait for sockets run by themselves and two at a time: beside those that compute, or that
 # block, those that are asynchronous would wait for a thread.

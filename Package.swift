@@ -255,7 +255,7 @@ let package = Package(
             dependencies: [
                 "Martlet", "MartletBridge", "MartletClientTLS", "MartletCluster", "MartletCommand",
                 "MartletConsole", "MartletGateway", "MartletLZ4", "MartletPostgres",
-                "MartletStore", "MartletWebPush", "MartletXMPP",
+                "MartletRows", "MartletStore", "MartletWebPush", "MartletXMPP",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
@@ -388,7 +388,8 @@ let package = Package(
             name: "MartletClusterTests",
             dependencies: [
                 "Martlet", "MartletClient", "MartletCluster", "MartletLZ4", "MartletPostgres",
-                "MartletEngine", "MartletRows", "MartletBase", "MartletSimulator", "MartletStore", "CSpawn",
+                "MartletEngine", "MartletRows", "MartletBase", "MartletSimulator", "MartletStore",
+                "CSpawn",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: common),

@@ -47,8 +47,6 @@ package enum ClusterLimits {
     package static let linkBytesMax = 64 << 20
     /// OPS-7: nodes of a cluster: far more than connections of a usual PostgreSQL allow.
     package static let linksMax = 64
-    /// OPS-7: commands of a node at the active node. Further ones are refused with a delay.
-    package static let forwardedMax = 65_536
     /// OPS-7: silence after which the connections of a node count as lost, and after which a node is not ready: longer
     /// than a takeover and a promotion of the log's standby.
     package static let silence = Duration.seconds(10)

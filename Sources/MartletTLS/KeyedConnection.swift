@@ -56,7 +56,8 @@ package final class KeyedConnection {
             }
             SSL_set_accept_state(ssl)
         } else {
-            SSL_set_psk_client_callback(ssl) { ssl, _, identity, identityBytesMax, key, keyBytesMax in
+            SSL_set_psk_client_callback(ssl) {
+                ssl, _, identity, identityBytesMax, key, keyBytesMax in
                 let name = Array(KeyedConnection.identity.utf8CString)
                 guard let identity, name.count <= Int(identityBytesMax) else { return 0 }
                 for (index, byte) in name.enumerated() { identity[index] = byte }

@@ -7,6 +7,7 @@ import MartletCluster
 import MartletCommand
 import MartletLZ4
 import MartletPostgres
+import MartletRows
 import MartletStore
 
 struct PostgresCluster: ClusterPart {
@@ -45,7 +46,7 @@ struct PostgresCluster: ClusterPart {
             } catch {
                 guard error == .present else { throw error }
             }
-            let present = try connect(servers)
+            let present: any ReplicationLog = connect(servers)
             guard try present.tail(within: Self.limit).row == 0 else { throw .present }
             return try present.identity(within: Self.limit)
         } catch {

@@ -47,6 +47,17 @@ extension Broker {
     /// - Parameter credential: the whole text of a server key or an access token.
     /// - Throws: `UNAUTHENTICATED` for an unknown, expired or revoked credential.
     public func sender(presenting credential: String) throws(MartletError) -> SenderIdentity {
+        do throws(MartletError) { return try knownSender(presenting: credential) } catch {
+            // OPS-7: another node may have made the credential a moment ago.
+            guard committer.cluster != nil else { throw error }
+            if let refusal = committer.waitForNewer() { throw refusal }
+            return try knownSender(presenting: credential)
+        }
+    }
+
+    private func knownSender(
+        presenting credential: String
+    ) throws(MartletError) -> SenderIdentity {
         do {
             let sender = try senderCredentials.sender(
                 presenting: credential, of: nil, now: clock())

@@ -91,7 +91,8 @@ final class ClusterNode {
     /// Appends the row of an open transaction.
     /// - Returns: the place of the row; nil for a transaction without anything to log.
     func append(
-        _ operations: [UInt8], _ events: [ClusterEvent], _ outcomes: [LoggedOutcome], at now: Instant
+        _ operations: [UInt8], _ events: [ClusterEvent], _ outcomes: [LoggedOutcome],
+        at now: Instant
     ) throws(LogRefusal) -> LogPosition? {
         guard let hold = state.hold, hold.epoch == epoch, hold.isValid(at: ClusterState.now) else {
             throw .leaseOver
@@ -133,7 +134,8 @@ final class ClusterNode {
                     isInDoubt = true
                     state.withLock { $0.doubtCount += 1 }
                     logger.warning(
-                        "a row is in doubt", metadata: ["row": "\(row.position.row)", "error": "\(error)"])
+                        "a row is in doubt",
+                        metadata: ["row": "\(row.position.row)", "error": "\(error)"])
                 }
                 guard ClusterState.now - began < ClusterLimits.doubt else {
                     throw .doubt(row.position)
@@ -272,10 +274,12 @@ final class ClusterNode {
     /// Takes over, if the lease is over and the log ends with the last row of the store.
     /// - Returns: whether the node is active now.
     func takeOver(at now: Instant) -> Bool {
-        let isEarly = state.withLock { state in
-            defer { state.mayTakeOver = false }
-            return state.isHolderGone
+        let (claimable, gone) = state.withLock { state in
+            defer { state.claimable = nil }
+            return (state.claimable, state.goneEpoch)
         }
+        guard claimable == position.epoch else { return false }
+        let isEarly = gone == position.epoch
         let start = ClusterState.now
         let redo = Redo(
             time: max(now, floor), operations: [],
@@ -317,7 +321,7 @@ final class ClusterNode {
             state.applied = position
             state.hold = LeaseHold(epoch: epoch, from: start, life: claim.life)
             state.isFenced = false
-            state.isHolderGone = false
+            state.goneEpoch = nil
             state.takeoverCount += 1
             state.silent = []
             state.wanted = [process]
@@ -333,7 +337,8 @@ final class ClusterNode {
             logger.error("an outcome cannot be read", metadata: ["error": "\(error)"])
             return .refused(
                 MartletError(
-                    .internal, "The command was applied, and its answer cannot be read (\(error))."))
+                    .internal, "The command was applied, and its answer cannot be read (\(error)).")
+            )
         }
     }
 

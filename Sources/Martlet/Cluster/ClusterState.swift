@@ -21,10 +21,11 @@ final class ClusterState: Sendable {
         /// The lease as seen last, and when.
         var lease: Lease?
         var leaseSeen = Duration.zero
-        /// Whether the lease is over, and the node's turn to take over has come.
-        var mayTakeOver = false
-        /// Whether the claim holds although the lease is not over: the holder's process is gone.
-        var isHolderGone = false
+        /// The epoch whose lease is over or whose holder is gone, when this node's turn to take over has come. A claim on
+        /// a later epoch needs another look.
+        var claimable: UInt32?
+        /// The epoch whose holder's process is gone. Its lease need not be over.
+        var goneEpoch: UInt32?
         /// Nodes without a sign of life. Their runs end.
         var silent: [String] = []
         /// Processes of nodes that want a run.

@@ -19,6 +19,7 @@ import MartletEngine
 import MartletForwarding
 import MartletRows
 import MartletTransport
+import MartletWire
 import Synchronization
 
 /// The commands of this node that no row has answered yet.
@@ -77,7 +78,8 @@ struct Outstanding {
 
 extension Committer {
     /// Follows and leads by turns, until the broker stops.
-    func run(as configuration: ClusterConfiguration, _ transport: inout some Transport & ~Copyable) {
+    func run(as configuration: ClusterConfiguration, _ transport: inout some Transport & ~Copyable)
+    {
         guard let cluster, let links else { return }
         let node = ClusterNode(configuration, cluster, store: store, logger: logger)
         var waiting = WaitingCommands()
@@ -120,9 +122,9 @@ extension Committer {
         while true {
             while transport.nextEvent() != nil {}
             for request in inbox.drain() { keep(request, &outstanding) }
-            if outstanding.count > ClusterLimits.forwardedMax {
+            if outstanding.count > NodeLimits.forwardedMax {
                 refuse(
-                    outstanding.takeLast(outstanding.count - ClusterLimits.forwardedMax),
+                    outstanding.takeLast(outstanding.count - NodeLimits.forwardedMax),
                     "more is asked for than the active node answers", &transport)
             }
             let now = SystemClock.monotonicMilliseconds()
@@ -144,7 +146,7 @@ extension Committer {
                     if state.waiterCount.load(ordering: .relaxed) > 0 {
                         tellAll(.fresh, &transport)
                     }
-                    if state.withLock({ $0.mayTakeOver }), stopBy == nil, !state.isLeaving,
+                    if state.withLock({ $0.claimable != nil }), stopBy == nil, !state.isLeaving,
                         node.takeOver(at: clock())
                     {
                         settle(node, at: node.position, &outstanding, &transport)

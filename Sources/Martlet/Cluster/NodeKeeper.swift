@@ -54,6 +54,7 @@ final class NodeKeeper: Sendable {
         var reported = Duration.zero
         var trimmed = ClusterState.now
         var overSince: Duration?
+        var steadySince = ClusterState.now
         var rank = 0
         /// Rows of the log and when they were the last, for the time for which rows are kept.
         var marks: [(at: Duration, row: UInt64)] = []
@@ -66,14 +67,16 @@ final class NodeKeeper: Sendable {
                         try renew(hold, log, committer)
                         renewed = now
                     }
-                } else if now - looked >= Self.lookPause || cluster.withLock({ $0.isHolderGone }) {
+                } else if now - looked >= Self.lookPause
+                    || cluster.withLock({ $0.goneEpoch != nil })
+                {
                     renewed = .zero
                     looked = now
                     try look(log, rank, &overSince, committer)
                 }
                 if now - reported >= Self.reportPause {
                     reported = now
-                    try report(log, &rank, committer)
+                    try report(log, &rank, committer, steadySince)
                 }
                 if now - trimmed >= Self.trimPause, cluster.isActive {
                     trimmed = now
@@ -82,6 +85,8 @@ final class NodeKeeper: Sendable {
                 }
             } catch {
                 cluster.withLock { $0.trouble = $0.trouble ?? "\(error)" }
+                // While the log was away, no node could give a sign.
+                steadySince = ClusterState.now
                 usleep(100_000)
             }
             usleep(20_000)
@@ -118,10 +123,10 @@ final class NodeKeeper: Sendable {
             state.lease = lease
             state.leaseSeen = now
             state.contact = now
-            if state.isHolderGone, lease.holder == nil || lease.epoch != state.applied.epoch {
-                state.isHolderGone = false
-            }
-            return (lease.isOver || state.isHolderGone, state.stopped == nil && !state.isLeaving)
+            if state.goneEpoch != lease.epoch { state.goneEpoch = nil }
+            return (
+                lease.isOver || state.goneEpoch != nil, state.stopped == nil && !state.isLeaving
+            )
         }
         guard isOver, mayLead else {
             overSince = nil
@@ -132,19 +137,20 @@ final class NodeKeeper: Sendable {
         // The former holder is the first, so that a short outage of the log moves nothing.
         let place = lease.holder == configuration.node ? 0 : rank + 1
         guard now - since >= ClusterLimits.takeoverStep * place else { return }
-        cluster.withLock { $0.mayTakeOver = true }
+        cluster.withLock { $0.claimable = lease.epoch }
         committer.wake()
     }
 
     private func report(
-        _ log: any ReplicationLog, _ rank: inout Int, _ committer: Committer
+        _ log: any ReplicationLog, _ rank: inout Int, _ committer: Committer,
+        _ steadySince: Duration
     ) throws(LogError) {
         try log.report(configuration.report(cluster), within: ClusterLimits.attempt)
         let nodes = try log.nodes(within: ClusterLimits.attempt)
         let alive = nodes.filter { $0.age < ClusterLimits.silence }.map(\.report.name)
         rank = alive.firstIndex(of: configuration.node) ?? 0
         var silent: [String] = []
-        if cluster.isActive {
+        if cluster.isActive, ClusterState.now - steadySince > ClusterLimits.silence {
             let living = try? store.read { (transaction) throws in
                 try transaction.connections.livingRuns().map(\.node)
             }

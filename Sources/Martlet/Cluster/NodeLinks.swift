@@ -140,9 +140,12 @@ final class NodeLinks: Sendable {
             }
             guard isTaken,
                 let thread = try? SystemThread(
-                    name: "martlet-peer", { [self] in
+                    name: "martlet-peer",
+                    { [self] in
                         serve(NodeSocket(descriptor: peer), outbox)
-                        state.withLock { _ = $0.peers.removeValue(forKey: ObjectIdentifier(outbox)) }
+                        state.withLock {
+                            _ = $0.peers.removeValue(forKey: ObjectIdentifier(outbox))
+                        }
                     })
             else {
                 close(peer)
@@ -201,18 +204,11 @@ final class NodeLinks: Sendable {
             commandFormats: ForwardingFormat.readable)
     }
 
-    /// Hands a command to the committer. A full inbox holds the link up.
+    /// Hands a command to the committer, unless this node has had the command in its epoch.
+    /// - Returns: false if the link must end.
     private func take(
         _ bytes: [UInt8], _ run: UInt32, _ number: UInt64, in epoch: UInt32
     ) -> Bool {
-        let isNew = state.withLock { state -> Bool? in
-            guard state.epoch == epoch else { return nil }
-            guard number > state.taken[run] ?? 0 else { return false }
-            state.taken[run] = number
-            return true
-        }
-        guard let isNew else { return false }
-        guard isNew else { return true }
         guard let committer = committer.withLock({ $0 }) else { return false }
         let command: Command
         do throws(ForwardingError) { command = try Command(forwarded: bytes) } catch {
@@ -221,17 +217,17 @@ final class NodeLinks: Sendable {
         }
         let request = Request(
             command: command, reply: .node(run: run, number: number, epoch: epoch))
-        while true {
-            switch committer.inbox.push([request]) {
-            case .taken(let mustWake):
-                if mustWake { committer.wake() }
-                return true
-            case .full:
-                guard state.withLock({ $0.epoch == epoch && !$0.isStopping }) else { return false }
-                usleep(1000)
-            case .closed: return false
-            }
+        // Under the lock, because a node may have a former link for a moment beside its new link, and the numbers of a
+        // run rise in the inbox. The node bounds its own unanswered commands.
+        let pushed = state.withLock { state -> Inbox<Request>.Pushed in
+            guard state.epoch == epoch else { return .closed }
+            guard number > state.taken[run] ?? 0 else { return .taken(mustWake: false) }
+            state.taken[run] = number
+            return committer.inbox.push([request], mustFit: true)
         }
+        guard case .taken(let mustWake) = pushed else { return false }
+        if mustWake { committer.wake() }
+        return true
     }
 
     // MARK: The follower's side
@@ -307,7 +303,7 @@ final class NodeLinks: Sendable {
                 if case .refused = error, met == target.epoch {
                     cluster.withLock { state in
                         if state.hold == nil, state.lease?.epoch == target.epoch {
-                            state.isHolderGone = true
+                            state.goneEpoch = target.epoch
                         }
                     }
                 }

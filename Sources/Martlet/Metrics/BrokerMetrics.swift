@@ -131,6 +131,8 @@ final class BrokerMetrics: Sendable {
         record(gauges)
         return (withFigures ? figuresRegistry.text : "") + measured.text
             + Self.projectText((try? gauges.projects()) ?? [])
+            + (gauges.committer.cluster.map { ClusterFigures.text($0, gauges.committer.links) }
+                ?? "")
     }
 
     /// Series of projects, made anew for each reading, so that a project without load has none.

@@ -185,7 +185,7 @@ final class Committer: Sendable {
             // next transaction. Their wake-ups are dropped, because they would fill the ring while the
             // committer does not sleep.
             while transport.nextEvent() != nil {}
-            take(inbox.drain(), into: &waiting, &gathering, &transport)
+            take(inbox.drain(), into: &waiting, &gathering, &transport, on: node)
             if waiting.isEmpty {
                 if isLast {
                     if !liveSending.counts.isEmpty {
@@ -202,11 +202,11 @@ final class Committer: Sendable {
                     if !(cluster?.hasNews ?? false) {
                         wait(isBusy ? rest : Self.idleMilliseconds, &transport)
                     }
-                    take(inbox.drain(), into: &waiting, &gathering, &transport)
+                    take(inbox.drain(), into: &waiting, &gathering, &transport, on: node)
                 }
             }
             if !waiting.isEmpty {
-                gather(&waiting, &gathering, &transport)
+                gather(&waiting, &gathering, &transport, on: node)
                 lastAsked = SystemClock.monotonicNanoseconds()
             }
             let began = SystemClock.monotonicNanoseconds()
@@ -230,22 +230,22 @@ final class Committer: Sendable {
     /// over.
     private func gather(
         _ waiting: inout WaitingCommands, _ gathering: inout Gathering,
-        _ transport: inout some Transport & ~Copyable
+        _ transport: inout some Transport & ~Copyable, on node: ClusterNode?
     ) {
         while true {
             let left = gathering.wait(at: SystemClock.monotonicNanoseconds())
             guard left > 0 else { return }
             wait(microseconds: Int(left / 1000) + 1, &transport)
-            take(inbox.drain(), into: &waiting, &gathering, &transport)
+            take(inbox.drain(), into: &waiting, &gathering, &transport, on: node)
         }
     }
 
     private func take(
         _ requests: [Request], into waiting: inout WaitingCommands, _ gathering: inout Gathering,
-        _ transport: inout some Transport & ~Copyable
+        _ transport: inout some Transport & ~Copyable, on node: ClusterNode?
     ) {
         gathering.arrived(requests.count(where: \.isOfConnection))
-        take(requests, into: &waiting, &transport)
+        take(requests, into: &waiting, &transport, on: node)
     }
 
     /// TTL-2: the counts of messages that are not stored. The next transaction writes them too.
@@ -307,7 +307,7 @@ final class Committer: Sendable {
     /// Adds requests to the waiting commands, and refuses at once the requests beyond a project's part.
     func take(
         _ requests: [Request], into waiting: inout WaitingCommands,
-        _ transport: inout some Transport & ~Copyable
+        _ transport: inout some Transport & ~Copyable, on node: ClusterNode? = nil
     ) {
         waiting.add(requests)
         let refused = waiting.takeRefused()
@@ -319,7 +319,7 @@ final class Committer: Sendable {
         publish(
             refused,
             Committed(outcomes: Array(repeating: .refused(refusal), count: refused.count)),
-            &transport)
+            &transport, on: node)
     }
 
     /// The result of a transaction.
@@ -368,7 +368,8 @@ final class Committer: Sendable {
                 done.own = advance.outcomes
                 done.hasMore = advance.hasMore
                 done.outcomes = try engine.apply(
-                    batch.prefix(ownCount).map(\.command), of: node?.runs(of: batch.prefix(ownCount)) ?? [],
+                    batch.prefix(ownCount).map(\.command),
+                    of: node?.runs(of: batch.prefix(ownCount)) ?? [],
                     now: now, in: transaction, goesOn: goesOn)
                 if batch.count == ownCount {
                     batch += joining(!done.outcomes.contains { $0.isUnfinishedAcknowledging })

@@ -21,7 +21,7 @@ struct ClusterCommand: AsyncParsableCommand {
             """,
         subcommands: [
             ClusterInitCommand.self, ClusterStatusCommand.self, ClusterJoinCommand.self,
-            ClusterRemoveCommand.self, ClusterRebaseCommand.self,
+            ClusterVerifyCommand.self, ClusterRemoveCommand.self, ClusterRebaseCommand.self,
         ])
 }
 
@@ -161,6 +161,69 @@ struct ClusterJoinCommand: ReportingCommand {
         let made = BackupManifest(summary)
         Terminal.print(
             output.json ? JSON.line(made) : made.sentence("Joined", "with \(folder)"))
+    }
+}
+
+struct ClusterVerifyCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "verify",
+        abstract: "Show the place of data folders in the log, and a digest of their contents.",
+        discussion: """
+            Folders at the same row must have the same digest; with two folders or more, the command \
+            ends with 1 if they have not. A folder is read beside its broker. On several machines, run \
+            it on each and compare: folders of an idle cluster are at the same row.
+            """)
+
+    @Argument(help: ArgumentHelp("Data folders.", valueName: "folder"))
+    var folders: [String]
+
+    @OptionGroup var output: OutputOptions
+
+    private struct Verified: Encodable {
+        var folder: String
+        var epoch: UInt32
+        var row: UInt64
+        var chain: String
+        var digest: String
+    }
+
+    func perform() async throws {
+        var all: [Verified] = []
+        for folder in folders {
+            let store = try Store.forReading(folder)
+            defer { store.close() }
+            let (position, digest) = try store.contentsDigest()
+            guard let position else {
+                throw MartletError(
+                    .invalidArgument, "'\(folder)' belongs to no cluster.", field: "folder")
+            }
+            all.append(
+                Verified(
+                    folder: folder, epoch: position.epoch, row: position.row,
+                    chain: Self.hex(position.chain), digest: Self.hex(digest)))
+        }
+        if output.json {
+            JSON.print(all)
+        } else {
+            for one in all {
+                Terminal.print("\(one.folder)  row \(one.row), digest \(one.digest.prefix(32))")
+            }
+        }
+        for one in all {
+            let other = all.first { $0.row == one.row && $0.digest != one.digest }
+            guard let other else { continue }
+            throw MartletError(
+                .internal,
+                """
+                '\(one.folder)' and '\(other.folder)' are at row \(one.row) and have not the same \
+                contents. Stop both, and let the one that is wrong join again.
+                """)
+        }
+    }
+
+    private static func hex(_ bytes: [UInt8]) -> String {
+        let digits = Array("0123456789abcdef")
+        return String(bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] })
     }
 }
 

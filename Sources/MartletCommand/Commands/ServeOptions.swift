@@ -203,7 +203,8 @@ struct ServeOptions: ParsableArguments {
     var kept: [(setting: String, value: String)] {
         [
             ("data", "\(folder.access.folder)"), ("cluster", place.cluster ?? ""),
-            ("node", place.node ?? ""), ("node-address", place.nodeAddress ?? ""), ("host", host), ("port", "\(port)"),
+            ("node", place.node ?? ""), ("node-address", place.nodeAddress ?? ""), ("host", host),
+            ("port", "\(port)"),
             ("listen", "\(listen)"), ("plain-elsewhere", "\(plainElsewhere)"),
             ("proxy", "\(proxy)"), ("tls-certificate", "\(tlsCertificate ?? "")"),
             ("tls-key", "\(tlsKey ?? "")"), ("tls-client-ca", "\(tlsClientCa ?? "")"),

@@ -13,7 +13,8 @@ enum Settings {
     /// Names of settings. A name is a flag without the leading hyphens, and a name in the file. In the environment
     /// the name is in capitals, with `_` for `-` and `MARTLET_` in front.
     static let names: [String] = [
-        "data", "cluster", "node", "node-address", "host", "port", "listen", "plain-elsewhere", "proxy", "tls-certificate", "tls-key",
+        "data", "cluster", "node", "node-address", "host", "port", "listen", "plain-elsewhere",
+        "proxy", "tls-certificate", "tls-key",
         "tls-client-ca", "tls-client-senders", "transport", "require-io-uring", "loops",
         "connections-per-loop", "idle-seconds", "handshake-seconds", "frame-seconds", "limit",
         "deliveries-per-second", "log-level", "log-format", "metrics", "http",

@@ -8,6 +8,7 @@
 package import MartletEngine
 package import MartletRows
 import MartletBase
+import MartletCrypto
 import Synchronization
 
 /// The reason for which a transaction of a log was not written.
@@ -41,6 +42,31 @@ extension Store {
     private static func logPosition(_ rows: Rows) throws(StorageError) -> LogPosition? {
         guard let bytes = try rows.get(.meta, LogPosition.key) else { return nil }
         return try LogPosition(bytes)
+    }
+
+    /// The place of the store, and a digest of all its contents in the same snapshot. Stores at equal places have equal
+    /// digests.
+    package func contentsDigest() throws -> (position: LogPosition?, digest: [UInt8]) {
+        try readOfOwner { (transaction) throws in
+            let rows = transaction.raw
+            var digest = SHA256()
+            for table in Table.allCases {
+                digest.update(Array(table.name.utf8) + [0])
+                let cursor = try Cursor(rows, table)
+                // No key is below, because LMDB has no empty keys.
+                var row = try cursor.seek(Key(bytes: [0]))
+                while let found = row {
+                    var lengths = RecordWriter()
+                    lengths.append(UInt32(found.key.count))
+                    lengths.append(UInt64(found.value.count))
+                    digest.update(lengths.bytes)
+                    digest.update(Array(found.key.bytes))
+                    digest.update(Array(found.value))
+                    row = try cursor.next()
+                }
+            }
+            return (try Self.logPosition(rows), digest.finish())
+        }
     }
 
     /// Writes the place of the store, as the store of a cluster begins.

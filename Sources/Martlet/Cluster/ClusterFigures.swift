@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-10: the metrics of a node of a cluster. They are read from the node's state at each reading of the metrics. Rests
+// on ClusterState and PrometheusRegistry.
+
+import CoreMetrics
+import MartletBase
+import MartletCluster
+import MartletRows
+
+/// The metrics of one node.
+enum ClusterFigures {
+    /// The series of a node in the text format of Prometheus.
+    static func text(_ cluster: ClusterState, _ links: NodeLinks?) -> String {
+        let registry = PrometheusRegistry()
+        let now = ClusterState.now
+        let isLinked = links?.isUp ?? false
+        cluster.withLock { state in
+            func gauge(_ name: String, _ value: some BinaryFloatingPoint) {
+                Gauge(label: "martlet_cluster_" + name, dimensions: [], factory: registry)
+                    .record(Double(value))
+            }
+            func counter(_ name: String, _ value: UInt64) {
+                Counter(label: "martlet_cluster_" + name, factory: registry)
+                    .increment(by: Int64(clamping: value))
+            }
+            let lease = state.hold.map { max(0, ($0.end - now) / .seconds(1)) } ?? 0
+            gauge("active", lease > 0 ? 1.0 : 0)
+            gauge("lease_seconds", lease)
+            gauge("epoch", Double(state.applied.epoch))
+            gauge("applied_row", Double(state.applied.row))
+            gauge("link_up", isLinked ? 1.0 : 0)
+            gauge(
+                "silence_seconds", state.contact == .zero ? 0 : (now - state.contact) / .seconds(1))
+            gauge("stopped", state.stopped == nil ? 0.0 : 1)
+            gauge("nodes", Double(state.livingNodeCount))
+            gauge("append_seconds_total", Double(state.appendNanoseconds) / 1e9)
+            counter("appends_total", state.appendCount)
+            counter("append_bytes_total", state.appendBytes)
+            counter("forwarded_total", state.forwardedCount)
+            counter("takeovers_total", state.takeoverCount)
+            counter("doubts_total", state.doubtCount)
+        }
+        return registry.text
+    }
+}
