@@ -29,7 +29,7 @@ extension MartletError {
             .unregistered, .senderIDMismatch, .tooManyTopics, .replaced:
             true
         case .unavailable, .resourceExhausted, .quotaExceeded, .internal, .deadlineExceeded,
-            .protocolViolation:
+            .protocolViolation, .thirdPartyAuthError:
             false
         }
     }
