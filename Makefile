@@ -155,7 +155,7 @@ browser-test: python-sdks
 # The bridge to Apple's push service with random answers and kill -9: 100,000 messages. `make test` has 2000.
 apns-kills: python-sdks
 	swift build -c release --product martlet
-	MARTLET_TEST_APNS_MESSAGES=100000 $(SDKS)-apns/bin/python -B Tests/Python/apns_scenarios.py \
+	APNS_MESSAGES=100000 $(SDKS)-apns/bin/python -B Tests/Python/apns_scenarios.py \
 	    "$$(swift build -c release --show-bin-path)/martlet" kills
 
 # The console in Chromium from Debian, driven by Selenium, both installed if need be. `make test` runs the same where both

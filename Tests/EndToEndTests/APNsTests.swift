@@ -24,8 +24,7 @@ struct APNsTests {
             ["-B", Self.root.appending(path: "Tests/Python/apns_scenarios.py").path]
             + [Desk.executable.path] + arguments
         process.environment = ProcessInfo.processInfo.environment.filter {
-            !$0.key.hasPrefix("MARTLET_")
-                || ["MARTLET_TRANSPORT", "MARTLET_TEST_APNS_MESSAGES"].contains($0.key)
+            !$0.key.hasPrefix("MARTLET_") || $0.key == "MARTLET_TRANSPORT"
         }
         let output = Pipe()
         process.standardOutput = output

@@ -20,6 +20,8 @@ import uuid
 import h2.config
 import h2.connection
 import h2.events
+import h2.settings
+import hyperframe.frame
 import jwt
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -105,7 +107,7 @@ def certificates(folder, names=("localhost",)):
 
 class _Connection(asyncio.Protocol):
     def __init__(self, server):
-        self.server, self.requests, self.ended = server, {}, False
+        self.server, self.requests, self.ended, self.leaving = server, {}, False, False
         self.http = h2.connection.H2Connection(h2.config.H2Configuration(
             client_side=False, header_encoding="utf-8"))
 
@@ -114,7 +116,9 @@ class _Connection(asyncio.Protocol):
         protocol = transport.get_extra_info("ssl_object").selected_alpn_protocol()
         assert protocol == "h2", protocol
         self.number = self.server.connected(self)
-        self.http.local_settings.max_concurrent_streams = self.server.streams
+        # h2 would tell a changed setting only later.
+        self.http.local_settings = h2.settings.Settings(client=False, initial_values={
+            h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: self.server.streams})
         self.http.initiate_connection()
         self.flush()
 
@@ -167,10 +171,13 @@ class _Connection(asyncio.Protocol):
             self.goaway()
 
     def goaway(self):
-        if not self.ended:
-            self.http.close_connection(last_stream_id=self.http.highest_inbound_stream_id)
-            self.flush()
-            asyncio.get_running_loop().call_later(0.2, self.transport.close)
+        """The streams up to now are still answered. h2 itself would end them."""
+        if self.leaving or self.ended:
+            return
+        self.leaving = True
+        frame = hyperframe.frame.GoAwayFrame(0, last_stream_id=self.http.highest_inbound_stream_id)
+        self.transport.write(frame.serialize())
+        asyncio.get_running_loop().call_later(0.5, self.transport.close)
 
 
 class Server:

@@ -62,6 +62,8 @@ final class DoorCore {
         for project in projects.values {
             for message in project.ready { project.drop(message) }
             project.ready.removeAll()
+            for message in project.resting.values.joined() { project.drop(message) }
+            project.resting = [:]
             if project.onTheirWay == 0 { project.closeLinks() }
         }
     }
@@ -114,7 +116,7 @@ final class DoorCore {
             guard let project = try project(number, isNeeded: !found.isEmpty) else { return }
             let isNew = project.keys.isEmpty && project.devices.isEmpty
             project.keys = Dictionary(grouping: found, by: \.kind)
-            project.restsUntil = [:]
+            for kind in BridgeKind.allCases { endRest(of: project, kind) }
             project.failures = [:]
             let services = services
             Task { for service in services.values { await service.keysChanged(of: number) } }
@@ -243,12 +245,10 @@ final class DoorCore {
         if message.handOver.message.isStored, message.handOver.message.expires <= broker.now {
             return project.end(message)
         }
-        if let rest = project.restsUntil[kind] {
-            let now = NIODeadline.now()
-            if rest > now {
-                return again(message, of: project, after: rest - now, isAttempt: false)
-            }
-            project.restsUntil[kind] = nil
+        if project.restsUntil[kind] != nil {
+            guard message.handOver.message.isStored else { return project.drop(message) }
+            project.resting[kind, default: []].append(message)
+            return
         }
         message.handOver.instance = device.instance
         project.onTheirWay += 1
@@ -315,17 +315,29 @@ final class DoorCore {
                         "reason": "\(reason)",
                     ])
             }
-            let delay = TimeAmount.seconds(BridgeLimits.refusedKeySeconds)
-            rest(project, kind, delay)
-            again(message, of: project, after: delay)
+            rest(project, kind, .seconds(BridgeLimits.refusedKeySeconds))
+            again(message, of: project, after: .zero)
         }
         hasReady(project)
         if !turns.isEmpty { dispatch() }
     }
 
+    /// Hands over no messages of a project for some time.
     private func rest(_ project: DoorProject, _ kind: BridgeKind, _ delay: TimeAmount) {
         let end = NIODeadline.now() + delay
-        project.restsUntil[kind] = max(project.restsUntil[kind] ?? end, end)
+        guard end > project.restsUntil[kind] ?? .distantPast else { return }
+        project.restsUntil[kind] = end
+        after(milliseconds: delay.nanoseconds / 1_000_000 + 1) { [weak self, weak project] in
+            guard let self, let project, project.restsUntil[kind] == end else { return }
+            endRest(of: project, kind)
+        }
+    }
+
+    private func endRest(of project: DoorProject, _ kind: BridgeKind) {
+        project.restsUntil[kind] = nil
+        guard isOpen, let resting = project.resting.removeValue(forKey: kind) else { return }
+        project.ready.append(contentsOf: resting)
+        hasReady(project)
     }
 
     private func later(
@@ -349,11 +361,10 @@ final class DoorCore {
 
     /// Tries a message again later. A now-or-never message is not tried again.
     private func again(
-        _ message: DoorMessage, of project: DoorProject, after delay: TimeAmount,
-        isAttempt: Bool = true
+        _ message: DoorMessage, of project: DoorProject, after delay: TimeAmount
     ) {
         guard message.handOver.message.isStored, isOpen else { return project.drop(message) }
-        if isAttempt { message.handOver.attempts += 1 }
+        message.handOver.attempts += 1
         after(milliseconds: max(1, delay.nanoseconds / 1_000_000)) { [weak self, weak project] in
             guard let self, let project else { return }
             guard isOpen else { return project.drop(message) }

@@ -30,6 +30,8 @@ final class DoorProject {
     var isInTurns = false
     /// By service: the end of the rest after a service took no messages, or refused the keys.
     var restsUntil: [BridgeKind: NIODeadline] = [:]
+    /// By service: messages that wait for the end of the rest.
+    var resting: [BridgeKind: [DoorMessage]] = [:]
     /// By service: consecutive answers without a taken message.
     var failures: [BridgeKind: Int] = [:]
     private var isReading = true

@@ -46,8 +46,7 @@ struct AppleImport {
                 result["registration_token"] = .string(found.text)
             } catch {
                 // A fault of the whole request is no fault of one token.
-                guard [.invalidArgument, .resourceExhausted].contains(error.word),
-                    error.field != "application"
+                guard error.word == .resourceExhausted || error.field.hasPrefix("apns_token")
                 else { throw error }
                 result["status"] = .string(
                     error.word == .invalidArgument
