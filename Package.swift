@@ -439,7 +439,7 @@ let package = Package(
         .testTarget(
             name: "MartletPushTests",
             dependencies: [
-                "MartletPush", "MartletBase", "MartletTransport",
+                "MartletPush", "MartletBase", "MartletCrypto", "MartletTransport",
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ],
             swiftSettings: common),

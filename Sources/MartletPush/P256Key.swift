@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A key pair on the curve P-256, by the system's libcrypto: agreement on a secret (ECDH) for encrypted messages, and
-// signatures (ES256) for the tokens of an application server. Rests on COpenSSL.
-// Source: RFC 5480 (the public key's form), RFC 5915 (the private key's form), RFC 7518, section 3.4 (ES256).
+// A key pair on the curve P-256, by the system's libcrypto: agreement on a secret (ECDH) for encrypted messages. Rests on
+// COpenSSL.
+// Source: RFC 5480 (the public key's form), RFC 5915 (the private key's form).
 
 import COpenSSL
 
@@ -17,12 +17,10 @@ package final class P256Key: @unchecked Sendable {
     package static let scalarBytes = 32
     /// Bytes of a public key: 04, then both coordinates.
     package static let pointBytes = 65
-    /// Bytes of a signature: two numbers.
-    package static let signatureBytes = 2 * scalarBytes
 
     /// The public key: a point, not compressed.
     package let publicKey: [UInt8]
-    /// Used by several threads at a time: libcrypto does not change a key that signs or agrees.
+    /// Used by several threads at a time: libcrypto does not change a key that agrees.
     private let key: OpaquePointer
 
     /// Makes a new pair.
@@ -123,38 +121,6 @@ package final class P256Key: @unchecked Sendable {
             var position = bytes.baseAddress
             return d2i_PUBKEY(nil, &position, bytes.count)
         }
-    }
-
-    /// The signature ES256 over a message: two numbers of 32 bytes.
-    package func signature(over message: [UInt8]) throws(Failure) -> [UInt8] {
-        defer { ERR_clear_error() }
-        let failure = Failure(description: "libcrypto signs nothing.")
-        guard let context = EVP_MD_CTX_new() else { throw failure }
-        defer { EVP_MD_CTX_free(context) }
-        var der = [UInt8](repeating: 0, count: 80)
-        var count = der.count
-        guard EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key) == 1,
-            EVP_DigestSign(context, &der, &count, message, message.count) == 1,
-            let raw = Self.rawSignature(der.prefix(count))
-        else { throw failure }
-        return raw
-    }
-
-    /// The two numbers of a signature in DER: a sequence of two integers, each shorter than 128 bytes.
-    private static func rawSignature(_ der: ArraySlice<UInt8>) -> [UInt8]? {
-        var rest = der
-        func integer() -> [UInt8]? {
-            guard rest.popFirst() == 0x02, let count = rest.popFirst(), rest.count >= Int(count)
-            else { return nil }
-            let digits = rest.prefix(Int(count)).drop { $0 == 0 }
-            rest = rest.dropFirst(Int(count))
-            guard digits.count <= scalarBytes else { return nil }
-            return [UInt8](repeating: 0, count: scalarBytes - digits.count) + digits
-        }
-        guard rest.popFirst() == 0x30, rest.popFirst() != nil, let first = integer(),
-            let second = integer(), rest.isEmpty
-        else { return nil }
-        return first + second
     }
 
     /// A SubjectPublicKeyInfo on P-256, up to the point.

@@ -6,6 +6,7 @@
 // Rests on AsyncHTTPClient, HostAddresses and PublicAddress.
 
 import AsyncHTTPClient
+package import MartletBase
 package import MartletTransport
 import NIOCore
 import NIOHTTP1
@@ -30,6 +31,16 @@ package final class PushClient: Sendable {
         ) {
             self.isAllowed = isAllowed
             self.trustRoots = trustRoots
+        }
+
+        /// Trusts the authorities in a PEM file, and no others.
+        /// - Throws: `INVALID_ARGUMENT` for a file that cannot be used.
+        package mutating func trust(authoritiesIn file: String) throws(MartletError) {
+            do { trustRoots = .certificates(try NIOSSLCertificate.fromPEMFile(file)) } catch {
+                throw MartletError(
+                    .invalidArgument, "The authorities in \(file) cannot be read: \(error)",
+                    field: "bridge-ca")
+            }
         }
     }
 
@@ -62,6 +73,9 @@ package final class PushClient: Sendable {
 
     /// Sends a message, and waits for the answer.
     package func send(_ request: PushRequest) async -> PushAnswer {
+        guard !request.endpoint.isPlain else {
+            return .refused(status: nil, reason: "the endpoint is not https")
+        }
         let lane: PushLane
         switch await self.lane(to: request.endpoint) {
         case .success(let found): lane = found

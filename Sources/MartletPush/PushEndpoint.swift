@@ -11,7 +11,9 @@ package struct PushEndpoint: Sendable, Hashable {
     /// Longest endpoint, in bytes. Push services give out some 200 to 600 bytes.
     package static let bytesMax = 2048
 
-    /// Scheme, host, and the port unless it is 443.
+    /// Whether the scheme is `http`.
+    package let isPlain: Bool
+    /// Scheme, host, and the port unless it is the scheme's.
     package let origin: String
     /// A name in lower case, or a numeric address; an IPv6 address without brackets.
     package let host: String
@@ -20,32 +22,39 @@ package struct PushEndpoint: Sendable, Hashable {
     package let url: String
 
     /// Reads an endpoint of the scheme `https`.
+    /// - Parameter isPlainAllowed: whether the scheme may be `http`: for endpoints of this broker, to which nothing is sent
+    ///   over the network.
     /// - Throws: `INVALID_ARGUMENT` with the reason.
-    package init(_ text: String) throws(MartletError) {
+    package init(_ text: String, isPlainAllowed: Bool = false) throws(MartletError) {
         guard text.utf8.count <= Self.bytesMax else {
             throw Self.wrong("has more than \(Self.bytesMax) bytes")
         }
-        let scheme = "https://"
-        guard text.lowercased().hasPrefix(scheme) else { throw Self.wrong("begins with https://") }
+        let isPlain = isPlainAllowed && text.lowercased().hasPrefix("http://")
+        let scheme = isPlain ? "http://" : "https://"
+        guard text.lowercased().hasPrefix(scheme) else {
+            throw Self.wrong("does not begin with https://")
+        }
         let rest = text.dropFirst(scheme.count)
         let authority = rest.prefix { $0 != "/" && $0 != "?" }
         let path = rest.dropFirst(authority.count)
         guard path.utf8.allSatisfy(Self.isPathByte) else {
             throw Self.wrong("has a character that no URL has, or a fragment")
         }
-        let (host, port) = try Self.hostAndPort(authority)
+        let usual: UInt16 = isPlain ? 80 : 443
+        let (host, port) = try Self.hostAndPort(authority, usual)
+        self.isPlain = isPlain
         self.host = host
         self.port = port
         let shown = host.contains(":") ? "[\(host)]" : host
-        origin = scheme + shown + (port == 443 ? "" : ":\(port)")
+        origin = scheme + shown + (port == usual ? "" : ":\(port)")
         url = origin + (path.hasPrefix("/") ? "" : "/") + path
     }
 
     private static func hostAndPort(
-        _ authority: Substring
+        _ authority: Substring, _ usual: UInt16
     ) throws(MartletError) -> (host: String, port: UInt16) {
         var host = authority
-        var port: UInt16 = 443
+        var port = usual
         if let colon = authority.lastIndex(of: ":"), !authority[colon...].contains("]") {
             let digits = authority[authority.index(after: colon)...]
             guard let number = UInt16(digits), number > 0, digits.utf8.allSatisfy(isDigit) else {

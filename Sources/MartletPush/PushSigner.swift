@@ -2,10 +2,11 @@
 //
 // The tokens with which an application server names itself to push services: signed claims for one origin and some
 // hours. A token serves for all messages to its origin, so tokens are kept and not signed anew for each message. Rests on
-// P256Key, and on MartletWire for JSON.
+// MartletCrypto, and on MartletWire for JSON.
 // Source: RFC 8292; RFC 7515 (compact serialization).
 
 package import MartletBase
+package import MartletCrypto
 import MartletWire
 import Synchronization
 
@@ -24,23 +25,23 @@ package final class PushSigner: Sendable {
     /// Origins whose tokens are kept. There are few push services; one origin too many begins anew.
     private static let originsMax = 1024
 
-    /// The key pair of the application server.
-    package let key: P256Key
+    /// The public key in Base64URL.
+    package let id: String
+    private let key: SigningKey
     private let contact: String?
     private let kept = Mutex<[String: Kept]>([:])
 
     /// - Parameter contact: how operators of push services reach the sender: `mailto:` or `https:`. Some services
     ///   refuse tokens without it.
-    package init(_ key: P256Key, contact: String?) {
+    package init(_ key: SigningKey, contact: String?) {
         self.key = key
+        id = Base64URL.encode(key.publicPoint)
         self.contact = contact
     }
 
     /// The header `Authorization` for an origin.
     /// - Parameter origin: scheme, host, and the port unless it is the scheme's.
-    package func authorization(
-        for origin: String, at now: Instant
-    ) throws(P256Key.Failure) -> String {
+    package func authorization(for origin: String, at now: Instant) -> String {
         let seconds = now.millisecondsSince1970 / 1000
         if let kept = kept.withLock({ $0[origin] }), kept.end - Self.restSeconds > seconds,
             kept.end - Self.tokenSeconds <= seconds
@@ -48,9 +49,7 @@ package final class PushSigner: Sendable {
             return kept.authorization
         }
         let end = seconds + Self.tokenSeconds
-        let text =
-            try "vapid t=\(token(for: origin, until: end)),k="
-            + Base64URL.encode(key.publicKey)
+        let text = "vapid t=\(token(for: origin, until: end)),k=\(id)"
         kept.withLock { kept in
             if kept.count >= Self.originsMax { kept.removeAll() }
             kept[origin] = Kept(authorization: text, end: end)
@@ -58,15 +57,13 @@ package final class PushSigner: Sendable {
         return text
     }
 
-    private func token(
-        for origin: String, until end: Int64
-    ) throws(P256Key.Failure) -> String {
+    private func token(for origin: String, until end: Int64) -> String {
         var claims: [String: JSONValue] = ["aud": .string(origin), "exp": .integer(end)]
         if let contact { claims["sub"] = .string(contact) }
         let header = JSONValue.object(["typ": .string("JWT"), "alg": .string("ES256")])
         let signed =
             Base64URL.encode(Array(header.text.utf8)) + "."
             + Base64URL.encode(Array(JSONValue.object(claims).text.utf8))
-        return try signed + "." + Base64URL.encode(key.signature(over: Array(signed.utf8)))
+        return signed + "." + Base64URL.encode(key.signature(of: Array(signed.utf8)))
     }
 }
