@@ -206,7 +206,7 @@ let package = Package(
             name: "MartletWebPush",
             dependencies: [
                 "Martlet", "MartletRows", "MartletWire", "MartletCrypto", "MartletTicket",
-                "MartletTransport", "MartletGateway",
+                "MartletTransport", "MartletGateway", "MartletBridge", "MartletPush",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

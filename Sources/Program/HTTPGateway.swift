@@ -17,15 +17,29 @@ struct HTTPGateway: GatewayPart {
     func prepare(
         _ broker: Broker, _ options: GatewayOptions, logger: Logger
     ) throws(MartletError) -> any PreparedGateway {
-        PreparedHTTPGateway(
+        let webPush = try Self.webPush(broker, options, logger)
+        return PreparedHTTPGateway(
             broker: broker, logger: logger,
-            http: options.address == nil ? nil : try Self.http(broker, options, logger),
+            http: options.address == nil
+                ? nil : try Self.http(broker, options, webPush, logger),
             xmpp: options.xmpp.isEmpty ? nil : try Self.xmpp(broker, options, logger),
-            bridge: options.apns ? try Self.bridge(broker, options, logger) : nil)
+            bridge: options.apns || options.webClients
+                ? try Self.bridge(broker, options, webPush, logger) : nil)
+    }
+
+    private static func webPush(
+        _ broker: Broker, _ options: GatewayOptions, _ logger: Logger
+    ) throws(MartletError) -> WebPushDoor? {
+        guard options.address != nil, !options.webPushOrigin.isEmpty else { return nil }
+        var origins: [PushOrigin] = []
+        for text in options.webPushOrigin { origins.append(try PushOrigin(text)) }
+        return try WebPushDoor(
+            broker, WebPushConfiguration(origins: origins, project: options.webPushProject),
+            options.configuration(logger: logger))
     }
 
     private static func bridge(
-        _ broker: Broker, _ options: GatewayOptions, _ logger: Logger
+        _ broker: Broker, _ options: GatewayOptions, _ webPush: WebPushDoor?, _ logger: Logger
     ) throws(MartletError) -> BridgeDoor {
         var configuration = BridgeConfiguration()
         configuration.apnsURL = options.apnsURL
@@ -33,11 +47,16 @@ struct HTTPGateway: GatewayPart {
         configuration.authorities = options.bridgeCA
         configuration.allowsPrivateAddresses = options.bridgePrivateAddresses
         configuration.logger = logger
-        return try BridgeDoor(broker, configuration)
+        var services: [any PushService] = []
+        if options.apns { services.append(try APNsService(configuration, now: { broker.now })) }
+        if options.webClients {
+            services.append(try WebClientService(broker, configuration, own: webPush))
+        }
+        return try BridgeDoor(broker, configuration, services: services)
     }
 
     private static func http(
-        _ broker: Broker, _ options: GatewayOptions, _ logger: Logger
+        _ broker: Broker, _ options: GatewayOptions, _ webPush: WebPushDoor?, _ logger: Logger
     ) throws(MartletError) -> (server: GatewayServer, console: Console?) {
         let configuration = options.configuration(logger: logger)
         let console =
@@ -45,15 +64,8 @@ struct HTTPGateway: GatewayPart {
             ? Console(broker, ConsoleConfiguration(isSecure: options.isSecure, logger: logger))
             : nil
         var doors: [any GatewayDoor] = console.map { [$0.door] } ?? []
-        if !options.webPushOrigin.isEmpty {
-            var origins: [PushOrigin] = []
-            for text in options.webPushOrigin { origins.append(try PushOrigin(text)) }
-            doors.append(
-                try WebPushDoor(
-                    broker,
-                    WebPushConfiguration(origins: origins, project: options.webPushProject),
-                    configuration))
-        }
+        if let webPush { doors.append(webPush) }
+        if options.webClients { doors.append(WebClientDoor(broker, own: webPush)) }
         return (try GatewayServer(Gateway(broker, configuration, doors: doors)), console)
     }
 

@@ -51,7 +51,15 @@ class Server:
             self.port = one.getsockname()[1]
         self.origin = f"http://127.0.0.1:{self.port}"
         self.url = f"ws://127.0.0.1:{self.port}/wpush/connect/{self.key}"
+        self.prepare()
         self.start()
+
+    def prepare(self):
+        """What is done before the first start."""
+
+    def more_options(self):
+        """Further options of the broker."""
+        return []
 
     def run(self, *arguments, fails=False):
         done = subprocess.run([MARTLET, *arguments, "--data", self.data], capture_output=True,
@@ -67,6 +75,7 @@ class Server:
             command += ["--web-push-origin", origin]
         for limit in self.limits:
             command += ["--limit", limit]
+        command += self.more_options()
         self.errors = open(os.path.join(self.folder, "log"), "ab")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors)
         line = self.process.stdout.readline()
@@ -462,7 +471,9 @@ def identities(server):
     # A broker writes something of its own soon after its start.
     time.sleep(2.5)
     before = written()
-    for _ in range(300):
+    # A million with MARTLET_PUSH_HELLOS=1000000.
+    hellos = int(os.environ.get("MARTLET_PUSH_HELLOS", "2000"))
+    for _ in range(hellos):
         agent = server.agent().connect()
         agent.close()
     assert written() == before, (before, written())

@@ -7,6 +7,7 @@ makes an authority and certificates in the folder, and prints a line of JSON wit
 "plain" has HTTP/1.1 alone and a certificate for the name localhost alone. Each request is a further line. A request's path is its answer:
 
     /push/STATUS/NAME       the status, with the headers of the query, such as ?retry-after=7
+    /push/503,201/NAME      the first status to the first request, and the last one to all later ones
     /push/silence/NAME      no answer
     /push/end/NAME          the end of the connection
 
@@ -33,6 +34,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 LOCK = threading.Lock()
+ASKED = {}
 
 
 def certify(folder):
@@ -81,10 +83,11 @@ def answer_to(method, path, headers, body, protocol, connection):
     parts = urllib.parse.urlsplit(path)
     tell({"method": method, "path": path, "headers": headers, "protocol": protocol,
           "connection": connection, "body": base64.b64encode(body).decode()})
-    word = parts.path.split("/")[2]
-    if not word.isdigit():
-        return word
-    return int(word), urllib.parse.parse_qsl(parts.query)
+    words = parts.path.split("/")[2].split(",")
+    with LOCK:
+        number = ASKED[path] = ASKED.get(path, 0) + 1
+    word = words[min(number, len(words)) - 1]
+    return (int(word), urllib.parse.parse_qsl(parts.query)) if word.isdigit() else word
 
 
 def serve_h2(stream, number):

@@ -103,6 +103,13 @@ package struct GatewayOptions: ParsableArguments {
             "The URL of Apple's push service for development builds.", valueName: "url"))
     package var apnsSandboxURL = "https://api.sandbox.push.apple.com"
 
+    @Flag(
+        inversion: .prefixedNo,
+        help:
+            "Register pages that use the web SDK, and hand their messages to the push services of browsers."
+    )
+    package var webClients = false
+
     @Option(
         help: ArgumentHelp(
             "A PEM file with the authorities that certify push services (default: those of the "
@@ -143,6 +150,9 @@ package struct GatewayOptions: ParsableArguments {
                 "--xmpp takes an address and a port, such as 0.0.0.0:5235 or [::]:5235, not "
                     + "'\(text)'.")
         }
+        guard !webClients || http != nil else {
+            throw ValidationError("--web-clients needs --http: pages register over HTTP.")
+        }
         guard (xmppCertificate == nil) == (xmppKey == nil) else {
             throw ValidationError("--xmpp-certificate and --xmpp-key go together.")
         }
@@ -181,7 +191,7 @@ package struct GatewayOptions: ParsableArguments {
     var isWanted: Bool { address != nil || !xmpp.isEmpty || apns }
 
     /// Whether a part of the gateway comes to the broker over the loopback interface.
-    var needsLocalListener: Bool { !webPushOrigin.isEmpty || apns }
+    var needsLocalListener: Bool { !webPushOrigin.isEmpty || apns || webClients }
 
     /// OPS-11: the settings that a gateway keeps until its end, with their values as text.
     var kept: [(setting: String, value: String)] {
@@ -200,7 +210,7 @@ package struct GatewayOptions: ParsableArguments {
             ("xmpp", "\(xmpp)"), ("xmpp-certificate", xmppCertificate ?? ""),
             ("xmpp-key", xmppKey ?? ""),
             ("apns", "\(apns)"), ("apns-url", apnsURL), ("apns-sandbox-url", apnsSandboxURL),
-            ("bridge-ca", bridgeCA ?? ""),
+            ("web-clients", "\(webClients)"), ("bridge-ca", bridgeCA ?? ""),
             ("bridge-private-addresses", "\(bridgePrivateAddresses)"),
             ("console", "\(servesConsole)"),
         ]

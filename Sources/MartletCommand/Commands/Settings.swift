@@ -23,12 +23,13 @@ enum Settings {
         "http-connections-per-address",
         "http-idle-seconds", "http-request-seconds", "http-retry-seconds",
         "web-push-origin", "web-push-project", "xmpp", "xmpp-certificate", "xmpp-key", "apns",
-        "apns-url", "apns-sandbox-url", "bridge-ca", "bridge-private-addresses", "console",
+        "apns-url", "apns-sandbox-url", "web-clients", "bridge-ca", "bridge-private-addresses",
+        "console",
     ]
     /// Settings with the values yes and no. `no` is a flag too, because the value of a later source undoes the value
     /// of an earlier source.
     private static let flags: Set<String> = [
-        "plain-elsewhere", "http-plain-elsewhere", "require-io-uring", "apns",
+        "plain-elsewhere", "http-plain-elsewhere", "require-io-uring", "apns", "web-clients",
         "bridge-private-addresses", "console",
     ]
     /// Settings that are valid only together, and so are not judged singly.

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `martlet webpush`: the key pairs with which a project sends to pages that use the web SDK (GW-11). Rests on
+// DataFolderAccess.
+
+import ArgumentParser
+import Martlet
+import MartletAnswers
+
+struct WebPushCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "webpush",
+        abstract: "Look after the keys with which a project sends to pages in browsers.",
+        subcommands: [Key.self])
+
+    struct Key: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Create, list and remove key pairs.",
+            subcommands: [Create.self, List.self, Remove.self])
+    }
+
+    /// A key pair, without its private half.
+    private struct Answer: Encodable {
+        var project: String
+        var key: String
+        var contact: String
+        /// Instant of creation, in ISO 8601; nil for a key that was just added.
+        var created: String?
+    }
+
+    struct Create: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Give a project a key pair, and print its public half.",
+            discussion: """
+                A page subscribes with the public half: `getToken(messaging, {vapidKey: …})`. The private half \
+                stays in the data folder, sealed.
+                """)
+
+        @Option(help: "The project.")
+        var project: String
+
+        @Option(
+            help: ArgumentHelp(
+                "How operators of push services reach the sender: mailto:… or https:…. Some refuse "
+                    + "messages without it.", valueName: "uri"))
+        var contact = ""
+
+        @Option(
+            help: ArgumentHelp(
+                "A file with a private key to take, from BEGIN PRIVATE KEY to END PRIVATE KEY "
+                    + "(default: a new pair).", valueName: "file"))
+        var file: String?
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        func validate() throws {
+            guard contact.isEmpty || contact.hasPrefix("mailto:") || contact.hasPrefix("https:")
+            else { throw ValidationError("--contact begins with mailto: or https:.") }
+        }
+
+        func perform() async throws {
+            let pair =
+                if let file { try WebPushKey(privateKey: try KeyInput(path: file).text) } else {
+                    try WebPushKey()
+                }
+            try await folder.access.administrator {
+                try await $0.addWebPushKey(
+                    pair.privateKey, id: pair.publicKey, contact: contact, in: project)
+            }
+            folder.access.note("webpush.key.create", pair.publicKey, in: project)
+            if output.json {
+                return JSON.print(
+                    Answer(project: project, key: pair.publicKey, contact: contact, created: nil))
+            }
+            Terminal.print(pair.publicKey)
+        }
+    }
+
+    struct List: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "List a project's key pairs by their public halves.")
+
+        @Option(help: "The project.")
+        var project: String
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        func perform() async throws {
+            let keys = try await folder.access.administrator {
+                try await $0.bridgeKeys(in: project)
+            }
+            let answers = keys.filter { $0.kind == .webPush }.map {
+                Answer(
+                    project: project, key: $0.id, contact: $0.owner,
+                    created: $0.created.iso8601)
+            }
+            if output.json { return JSON.print(answers) }
+            var table = Table(
+                columns: ["PUBLIC KEY", "CONTACT", "CREATED"].map { ($0, .left) })
+            for answer in answers {
+                table.add(row: [answer.key, answer.contact, answer.created ?? ""])
+            }
+            Terminal.print(table.text)
+        }
+    }
+
+    struct Remove: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Remove a key pair. Pages that subscribed with it get no more messages.")
+
+        @Argument(help: "The public half, as `martlet webpush key list` shows it.")
+        var key: String
+
+        @Option(help: "The project.")
+        var project: String
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        func perform() async throws {
+            try await folder.access.administrator {
+                try await $0.removeBridgeKey(.webPush, key, in: project)
+            }
+            folder.access.note("webpush.key.remove", key, in: project)
+            output.printRevoked(key, of: project, kind: "key pair")
+        }
+    }
+}

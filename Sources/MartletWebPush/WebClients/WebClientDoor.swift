@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GW-11: the registrations of pages that use the web SDK of the original system. The page subscribes at its browser's own push
+// service, and registers the subscription here for a token. The key of the SDK's configuration is a registration key of
+// the project (REG-7). Scripts of every origin may ask, because the key lies in each page. Rests on Broker and
+// MartletGateway.
+// Source: the web SDK's requests to `registrations`.
+
+package import Martlet
+package import MartletGateway
+import MartletRows
+import MartletTransport
+
+/// The registrations of a broker's web clients.
+package struct WebClientDoor: GatewayDoor {
+    /// Longest body, in bytes: an endpoint, and three short values.
+    private static let bodyBytesMax = 8192
+    /// Name of the app that pages belong to, in every project: the SDK names none that a server could trust.
+    package static let app = "web"
+
+    private let broker: Broker
+    /// The door whose endpoints are this broker's own; nil: there is none.
+    private let own: WebPushDoor?
+
+    package init(_ broker: Broker, own: WebPushDoor?) {
+        self.broker = broker
+        self.own = own
+    }
+
+    package var routes: [Route] {
+        let collection = "v1/projects/{project}/registrations"
+        let one = collection + "/{registration}"
+        return [
+            route("registrations.create", .post, collection) { (call) in
+                let found = try registration(in: call)
+                let token = try await broker.register(
+                    found.address, app: Self.app, in: call["project"],
+                    presenting: Self.credential(of: call), from: Self.address(of: call))
+                return ["token": .string(token.text)]
+            },
+            route("registrations.patch", .patch, one) { (call) in
+                let found = try registration(in: call)
+                try await broker.change(
+                    webClient: call["registration"], to: found.address, in: call["project"])
+                return ["token": .string(call["registration"])]
+            },
+            route("registrations.delete", .delete, one) { (call) in
+                try await broker.unregister(
+                    webClient: call["registration"], in: call["project"])
+                return [:]
+            },
+            preflight(collection), preflight(one),
+        ]
+    }
+
+    private func route(
+        _ name: String, _ method: GatewayCall.Method, _ pattern: String,
+        _ answer: @escaping @Sendable (GatewayCall) async throws -> [String: JSONValue]
+    ) -> Route {
+        Route(
+            name, method, pattern, access: .judged { try judge($0) },
+            bodyBytesMax: Self.bodyBytesMax,
+            refusal: { error in
+                var answer = error.envelope
+                answer.headers += Self.crossOrigin
+                return answer
+            }
+        ) { (call, _) in
+            .json(.object(try await answer(call)), headers: Self.crossOrigin)
+        }
+    }
+
+    private func preflight(_ pattern: String) -> Route {
+        Route("registrations.options", .options, pattern, access: .anyone) { (_, _) in
+            GatewayAnswer(
+                status: 204,
+                headers: Self.crossOrigin + [
+                    ("access-control-allow-methods", "POST, PATCH, DELETE, OPTIONS"),
+                    (
+                        "access-control-allow-headers",
+                        "accept, content-type, x-goog-api-key, x-goog-firebase-installations-auth, "
+                            + "x-firebase-client"
+                    ),
+                    ("access-control-max-age", "3600"),
+                ])
+        }
+    }
+
+    private static let crossOrigin: [(name: String, value: String)] = [
+        ("access-control-allow-origin", "*")
+    ]
+
+    // MARK: The head
+
+    private func judge(_ call: GatewayCall) throws -> Route.Judgement {
+        let credential = Self.credential(of: call)
+        do throws(MartletError) {
+            try broker.admit(credential, app: Self.app, in: call["project"])
+            return try broker.isOpen(call["project"]) ? .stranger : .other(name: call["project"])
+        } catch {
+            guard error.word == .permissionDenied, credential != .none else { throw error }
+            throw WrongCredential(kind: "registration key", refusal: error)
+        }
+    }
+
+    /// The key of the SDK's configuration. A JSON Web Token in its place is a ticket.
+    private static func credential(of call: GatewayCall) -> RegistrationCredential {
+        guard let text = call.header("x-goog-api-key") ?? call.parameter("key"), !text.isEmpty
+        else { return .none }
+        return text.split(separator: ".", omittingEmptySubsequences: false).count == 3
+            ? .ticket(text) : .key(text)
+    }
+
+    private static func address(of call: GatewayCall) -> PeerAddress {
+        call.peer.flatMap { PeerAddress($0) } ?? .loopback
+    }
+
+    // MARK: The subscription
+
+    /// The subscription of a body. The broker must be able to send to it: the page subscribed with a key of the project.
+    private func registration(in call: GatewayCall) throws -> WebClientRegistration {
+        let origins = own?.configuration.origins ?? []
+        let found = try WebClientRegistration(call.body, ownOrigins: origins)
+        let keys = try broker.webPushKeys(of: call["project"])
+        guard let key = found.applicationKey else {
+            throw WebClientRegistration.wrong(
+                "web.applicationPubKey",
+                "The page subscribed without a key of its own. Give getToken the project's vapidKey, "
+                    + "which 'martlet webpush key list' prints.")
+        }
+        guard keys.contains(Base64URL.encode(key)) else {
+            throw WebClientRegistration.wrong(
+                "web.applicationPubKey",
+                "The key is none of the project's; 'martlet webpush key list' prints them.")
+        }
+        if let own, own.isOwn(found.endpoint), !own.takes(found.endpoint, of: key) {
+            throw WebClientRegistration.wrong(
+                "web.endpoint", "The endpoint is none that this push service gave out for the key.")
+        }
+        return found
+    }
+}

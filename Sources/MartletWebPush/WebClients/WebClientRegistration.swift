@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a page that uses the web SDK of the original system registers: its subscription, as the browser told it. Rests on
+// JSONValue and PushEndpoint.
+// Source: the web SDK's requests to `registrations`.
+
+import Martlet
+import MartletGateway
+import MartletPush
+import MartletRows
+import MartletWire
+
+/// The body of a registration: `{"web":{"endpoint":…,"p256dh":…,"auth":…,"applicationPubKey":…}}`.
+struct WebClientRegistration {
+    let endpoint: PushEndpoint
+    let address: WebPushAddress
+    /// The key that the page subscribed with; nil: the SDK's own, whose private half belongs to the original system.
+    let applicationKey: [UInt8]?
+
+    /// - Parameter isOwn: whether an endpoint's text begins with an origin of this broker, which may be plain HTTP.
+    init(_ body: [UInt8], ownOrigins: [PushOrigin]) throws(GatewayError) {
+        guard let value = try? JSONValue(parsing: body, repeatedNames: .takeLast),
+            let web = value["web"], case .object = web
+        else { throw Self.wrong("web", "The body is an object with the subscription as 'web'.") }
+        guard let url = web["endpoint"]?.string else {
+            throw Self.wrong("web.endpoint", "The subscription has no endpoint.")
+        }
+        guard let publicKey = LenientBase64.publicKey(web["p256dh"]?.string ?? "") else {
+            throw Self.wrong("web.p256dh", "The key is a point on P-256 of 65 bytes, in Base64URL.")
+        }
+        guard let secret = LenientBase64.decode(web["auth"]?.string ?? ""),
+            PushRecipient(publicKey: publicKey, authentication: secret) != nil
+        else {
+            throw Self.wrong(
+                "web.auth", "The secret has 16 bytes in Base64URL, and the key is a point on P-256."
+            )
+        }
+        do throws(MartletError) {
+            endpoint = try PushEndpoint(
+                url, isPlainAllowed: ownOrigins.contains { url.hasPrefix("\($0)/") })
+        } catch {
+            throw Self.wrong("web.endpoint", error.message)
+        }
+        address = WebPushAddress(
+            endpoint: endpoint.url, publicKey: publicKey, authentication: secret)
+        guard let text = web["applicationPubKey"]?.string else {
+            applicationKey = nil
+            return
+        }
+        guard let key = LenientBase64.publicKey(text) else {
+            throw Self.wrong(
+                "web.applicationPubKey", "The key is a point on P-256 of 65 bytes, in Base64URL.")
+        }
+        applicationKey = key
+    }
+
+    static func wrong(_ field: String, _ reason: String) -> GatewayError {
+        GatewayError.invalid(reason, field: field)
+    }
+}
