@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-13: hands an HTTP/1.1 connection over to a door that takes the request for a WebSocket. The handlers of HTTP stay
-// in the pipeline and see no bytes any more: PeerBytesHandler, the first handler, passes the bytes to the handlers of
-// WebSocket, which stand behind it. Source: RFC 6455, section 4.2. Rests on GatewayDoor and NIO.
+// GW-13: hands an HTTP/1.1 connection over to a door that takes the request for a WebSocket. PeerBytesHandler, the first
+// handler, passes the bytes to the handlers of WebSocket, which stand behind it. The handlers of HTTP see no bytes any
+// more, and leave the pipeline, because most WebSockets are idle for hours and each would keep several kilobytes of them.
+// Source: RFC 6455, section 4.2. Rests on GatewayDoor and NIO.
 
 import HTTPTypes
 import HummingbirdCore
@@ -10,7 +11,9 @@ import Martlet
 import MartletCrypto
 import MartletTransport
 import NIOCore
+import NIOHTTP1
 import NIOHTTPTypes
+import NIOHTTPTypesHTTP1
 import NIOWebSocket
 
 /// Takes requests for a WebSocket out of the requests of a connection.
@@ -99,6 +102,24 @@ final class WebSocketUpgradeHandler: ChannelInboundHandler, RemovableChannelHand
                 ByteToMessageHandler(WebSocketFrameDecoder(maxFrameSize: offer.messageBytesMax)),
                 offer.makeHandler(WebSocketPeer(bytes.peer, address: address)),
             ])
+        // The request is still on its way through these handlers.
+        let bound = NIOLoopBound(context.pipeline.syncOperations, eventLoop: context.eventLoop)
+        context.eventLoop.execute { Self.removeHTTP(from: bound.value) }
+    }
+
+    private static func removeHTTP(from pipeline: ChannelPipeline.SynchronousOperations) {
+        for handler in [
+            try? pipeline.context(handlerType: ByteToMessageHandler<HTTPRequestDecoder>.self),
+            try? pipeline.context(handlerType: HTTPServerPipelineHandler.self),
+            try? pipeline.context(handlerType: HTTPResponseEncoder.self),
+            try? pipeline.context(handlerType: HTTP1ToHTTPServerCodec.self),
+            try? pipeline.context(handlerType: RequestTurnHandler.self),
+            try? pipeline.context(handlerType: StrangerHandler.self),
+            try? pipeline.context(handlerType: AnswerWatchHandler.self),
+            try? pipeline.context(handlerType: WebSocketUpgradeHandler.self),
+        ] {
+            if let handler { pipeline.removeHandler(context: handler, promise: nil) }
+        }
     }
 
     /// The proof that the request was read: SHA-1 of the key and a fixed text, in base64.
