@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The addresses of a host's name, by the system's resolver. The resolver blocks, so it runs on a thread for blocking
-// calls. Rests on Glibc and NIO's thread pool.
+// The addresses of a host's name, by the system's resolver. The resolver blocks, and therefore runs on a thread for
+// blocking calls. Rests on Glibc and NIO's thread pool.
 
 import Glibc
 import MartletTransport

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A key pair on the curve P-256, by the system's libcrypto: agreement on a secret (ECDH) for encrypted messages. Rests on
-// COpenSSL.
+// A key pair on the curve P-256, by the system's libcrypto: agreement on a secret (ECDH) for encrypted messages. Rests
+// on COpenSSL.
 // Source: RFC 5480 (the public key's form), RFC 5915 (the private key's form).
 
 import COpenSSL
 
 /// A key pair on P-256. The private key is zeroed by libcrypto when the pair ends.
 package final class P256Key: @unchecked Sendable {
-    /// A number or a point that is none of the curve, or a failure of libcrypto.
+    /// A number or a point outside the curve, or a failure of libcrypto.
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
     }
@@ -53,7 +53,7 @@ package final class P256Key: @unchecked Sendable {
     private static let noScalar = Failure(
         description: "The private key is no number of 32 bytes on P-256.")
 
-    /// Whether the private key is from 1 to the order of the curve, which libcrypto does not ask when it reads a key.
+    /// Whether the private key is from 1 to the order of the curve, which libcrypto does not check when reading a key.
     private static func isWhole(_ key: OpaquePointer) -> Bool {
         guard let context = EVP_PKEY_CTX_new(key, nil) else { return false }
         defer { EVP_PKEY_CTX_free(context) }
@@ -86,9 +86,9 @@ package final class P256Key: @unchecked Sendable {
         }
     }
 
-    /// The secret that both holders of a key pair can compute: the first coordinate of the common point.
+    /// The common secret of two holders of key pairs: the first coordinate of the common point.
     /// - Parameter point: the other's public key.
-    /// - Throws: for a point that is not on the curve.
+    /// - Throws: for a point outside the curve.
     package func agreement(with point: [UInt8]) throws(Failure) -> [UInt8] {
         defer { ERR_clear_error() }
         guard let other = Self.publicKey(point) else {
@@ -128,7 +128,7 @@ package final class P256Key: @unchecked Sendable {
         0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08,
         0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
     ]
-    /// An ECPrivateKey on P-256 without its public key, up to the number and behind it.
+    /// An ECPrivateKey on P-256 without its public key, up to the number and behind the number.
     private static let privatePrefix: [UInt8] = [0x30, 0x31, 0x02, 0x01, 0x01, 0x04, 0x20]
     private static let privateSuffix: [UInt8] = [
         0xA0, 0x0A, 0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07,

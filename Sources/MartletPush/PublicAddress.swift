@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which addresses the world may name: strangers register endpoints, and a broker that sent to any address would ask hosts
-// of its own network for them. Rests on PeerAddress.
+// Which addresses the world may name: strangers register endpoints, and a broker that sent to any address would ask
+// hosts of its own network for them. Rests on PeerAddress.
 // Source: RFC 6890 and the registries of special-purpose addresses of IANA; RFC 4291; RFC 6052.
 
 package import MartletTransport

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A push service's answer, as a sender acts on it: the message is done, the subscription is over, the message can never
+// A push service's answer, in the sender's view: the message is done, the subscription is over, the message can never
 // be taken, or a repetition may help. Pure.
 // Source: RFC 8030, sections 5 and 7; RFC 9110, sections 5.6.7 and 10.2.3.
 
@@ -12,7 +12,7 @@ package enum PushAnswer: Sendable, Hashable {
     case gone(status: Int)
     /// 413: the body is too long for this push service.
     case tooLong
-    /// Another answer from 300 to 499, or an address that nothing is sent to. A repetition has the same end.
+    /// Another answer from 300 to 499, or a forbidden address. A repetition has the same end.
     case refused(status: Int?, reason: String)
     /// 429, 5xx, or no answer. A repetition may help, after the time that the push service named.
     case later(status: Int?, reason: String, seconds: Int?)
@@ -20,7 +20,7 @@ package enum PushAnswer: Sendable, Hashable {
     /// Reads an answer.
     /// - Parameters:
     ///   - retryAfter: the header of this name.
-    ///   - reason: text that tells an operator the reason.
+    ///   - reason: text for operators.
     ///   - now: seconds since 1970.
     package init(status: Int, retryAfter: String?, reason: String, now: Int64) {
         switch status {
@@ -35,7 +35,7 @@ package enum PushAnswer: Sendable, Hashable {
         }
     }
 
-    /// Longest time that a push service can name, in seconds: a day.
+    /// Longest time in the answer of a push service, in seconds: a day.
     package static let retryAfterSecondsMax = 86_400
 
     /// The seconds of a header `Retry-After`, which is a number of seconds or a date; nil for any other text.

@@ -2,7 +2,7 @@
 //
 // Sends messages to push services by HTTPS, with HTTP/2 where the service offers it. The broker connects to an address
 // that it has looked up and judged itself, so a name cannot lead to another address than the judged one. Redirects are
-// not followed, for the same reason. A slow push service takes its own share of the requests under way, and no more.
+// not followed either. A slow push service takes its own share of the requests under way, and no more.
 // Rests on AsyncHTTPClient, HostAddresses and PublicAddress.
 
 import AsyncHTTPClient
@@ -18,7 +18,7 @@ import Synchronization
 package final class PushClient: Sendable {
     /// The settings of a client.
     package struct Configuration: Sendable {
-        /// Whether an address that is not public may be sent to.
+        /// Whether messages may go to an address outside the public Internet.
         package var isAllowed: @Sendable (PeerAddress) -> Bool
         /// Authorities that certify push services.
         package var trustRoots: NIOSSLTrustRoots
@@ -34,7 +34,7 @@ package final class PushClient: Sendable {
         }
 
         /// Trusts the authorities in a PEM file, and no others.
-        /// - Throws: `INVALID_ARGUMENT` for a file that cannot be used.
+        /// - Throws: `INVALID_ARGUMENT` for an unusable file.
         package mutating func trust(authoritiesIn file: String) throws(MartletError) {
             do { trustRoots = .certificates(try NIOSSLCertificate.fromPEMFile(file)) } catch {
                 throw MartletError(
@@ -53,11 +53,11 @@ package final class PushClient: Sendable {
     /// Requests under way to a push service: as many as streams that HTTP/2 allows by default. A further request is
     /// for later.
     package static let requestsPerOriginMax = 100
-    /// Push services with connections at a time. For one more the least recently used goes.
+    /// Push services with connections at a time. Beyond, the least recently used service goes.
     package static let originsMax = 256
     /// Seconds for which an address of a name is believed.
     private static let addressSeconds: Int64 = 300
-    /// Bytes of an answer that are read, for the log.
+    /// Bytes read of an answer, for the log.
     private static let answerBytesMax = 4096
     private static let reasonCharactersMax = 200
 
@@ -174,7 +174,7 @@ package final class PushClient: Sendable {
         return enter(endpoint, allowed, now)
     }
 
-    /// Enters the lane to one of the addresses.
+    /// Enters the lane to an address of the host.
     private func enter(
         _ endpoint: PushEndpoint, _ addresses: [PeerAddress], _ now: Int64
     ) -> Result<PushLane, Refusal> {
@@ -275,8 +275,8 @@ private final class PushLane: Sendable {
         }
     }
 
-    /// Whether the lane goes on for a name with these addresses: the lane's is among them, and has answered, or there is
-    /// no other.
+    /// Whether the lane goes on for a name with these addresses: the lane's is among them, and has answered, or there
+    /// is no other.
     func serves(_ addresses: [PeerAddress]) -> Bool {
         let hasFailed = state.withLock { $0.hasFailed }
         return addresses.contains(address) && (!hasFailed || addresses.count == 1)

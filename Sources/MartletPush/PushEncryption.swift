@@ -6,7 +6,7 @@
 //   key      = HKDF(salt, secret, "Content-Encoding: aes128gcm" ‖ 0), and the nonce in the like way
 //   body     = salt 16 ‖ record size 4 ‖ 65 ‖ own public key 65 ‖ AES-128-GCM(text ‖ 02) ‖ code 16
 //
-// Each message has a key pair and a salt of its own. A message is one record. Rests on P256Key and MartletCrypto.
+// Each message has a key pair and a salt of its own. A message is a single record. Rests on P256Key and MartletCrypto.
 // Source: RFC 8291, RFC 8188, RFC 5869.
 
 import COpenSSL
@@ -82,7 +82,7 @@ package enum PushEncryption {
         return body
     }
 
-    /// HKDF with SHA-256, of at most one block.
+    /// HKDF with SHA-256, of a single block.
     private static func derive(
         salt: [UInt8], from material: [UInt8], for purpose: String, _ context: [UInt8], _ count: Int
     ) -> [UInt8] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The URL that a push service gave a subscription, read strictly: strangers name endpoints, and every program on the way
-// must see the same host in the same text. So user names, fragments, blanks and other alphabets are refused. Pure.
+// The URL that a push service gave a subscription, read strictly: strangers name endpoints, and every program on the
+// way must see the same host in the same text. So user names, fragments, blanks and other alphabets are refused. Pure.
 // Source: RFC 8030, section 5; RFC 3986.
 
 package import MartletBase
@@ -22,7 +22,8 @@ package struct PushEndpoint: Sendable, Hashable {
     package let url: String
 
     /// Reads an endpoint of the scheme `https`.
-    /// - Parameter isPlainAllowed: whether the scheme may be `http`: for endpoints of this broker, to which nothing is sent
+    /// - Parameter isPlainAllowed: whether the scheme may be `http`: for endpoints of this broker, to which nothing is
+    ///   sent
     ///   over the network.
     /// - Throws: `INVALID_ARGUMENT` with the reason.
     package init(_ text: String, isPlainAllowed: Bool = false) throws(MartletError) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The tokens with which an application server names itself to push services: signed claims for one origin and some
-// hours. A token serves for all messages to its origin, so tokens are kept and not signed anew for each message. Rests on
-// MartletCrypto, and on MartletWire for JSON.
+// hours. A token serves for all messages to its origin, so tokens are kept and not signed anew for each message. Rests
+// on MartletCrypto, and on MartletWire for JSON.
 // Source: RFC 8292; RFC 7515 (compact serialization).
 
 package import MartletBase
@@ -17,12 +17,12 @@ package final class PushSigner: Sendable {
         let end: Int64
     }
 
-    /// Life of a token, in seconds: half of the 24 hours that RFC 8292 allows, as libraries have it, so that a clock
-    /// which goes wrong by hours does no harm.
+    /// Life of a token, in seconds: half of the 24 hours of RFC 8292, as libraries have it, so that a clock
+    /// wrong by hours does no harm.
     package static let tokenSeconds: Int64 = 43_200
     /// Seconds before its end from which on a token is signed anew.
     private static let restSeconds: Int64 = 3600
-    /// Origins whose tokens are kept. There are few push services; one origin too many begins anew.
+    /// Origins whose tokens are kept. There are few push services; a further origin begins anew.
     private static let originsMax = 1024
 
     /// The public key in Base64URL.

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A message as the web SDK of the original system reads it in a page's worker: an object with the notification, the data
-// and the sender, encrypted to the page's subscription. The members of a notification beside its texts came as texts, so
-// those that browsers want in another form are read as JSON again. Rests on MartletWire.
+// A message as the web SDK of the original system reads it in a page's worker: an object with the notification, the
+// data and the sender, encrypted to the page's subscription. The members of a notification beside its texts came as
+// texts, so members of other forms are read as JSON again. Rests on MartletWire.
 // Source: the web SDK's internal form of a payload; the Notifications standard (NotificationOptions).
 
 package import MartletWire
 
 /// The content of a message for a page that uses the web SDK.
 package enum WebClientContent {
-    /// Members of a notification that are no texts.
+    /// Members of a notification with other values than texts.
     private static let structured: Set<String> = [
         "actions", "data", "renotify", "requireInteraction", "silent", "timestamp", "vibrate",
     ]
-    /// Options that belong to `fcmOptions`.
+    /// Options of `fcmOptions`.
     private static let links: Set<String> = ["link", "analytics_label"]
 
-    /// The text that is encrypted.
+    /// The text for encryption.
     /// - Parameters:
     ///   - message: as the web variant of the message says.
     ///   - from: sender ID, or `/topics/NAME`.

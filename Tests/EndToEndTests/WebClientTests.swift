@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pages that use the web SDK of the original system, against a real `martlet`: each scenario of `web_clients.py` has brokers
-// of its own, as processes, and a push service of others in Python. Rests on Desk.
+// Pages that use the web SDK of the original system, against a real `martlet`: each scenario of `web_clients.py` has
+// brokers of its own, as processes, and a push service of others in Python. Rests on Desk.
 
 import Foundation
 import Testing

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-11: pages that use the web SDK of the original system. Such a page has no connection to the broker: its instance has the
-// page's subscription at a push service as its only way. The page presents what a new device presents (REG-7). From then
-// on its token is its only secret, because the SDK keeps no other. Rests on Broker.
+// GW-11: pages that use the web SDK of the original system. Such a page has no connection to the broker: its instance
+// has the page's subscription at a push service as its only way. The page presents what a new device presents (REG-7).
+// From then on its token is its only secret, because the SDK keeps no other. Rests on Broker.
 
 package import MartletBase
 import MartletEngine
@@ -30,7 +30,8 @@ extension Broker {
     /// - Parameters:
     ///   - credential: what the page presents.
     ///   - peer: of the page; its registrations are bounded.
-    /// - Throws: `PERMISSION_DENIED` without what the project's policy wants; `ALREADY_EXISTS` if the endpoint is registered
+    /// - Throws: `PERMISSION_DENIED` without what the project's policy wants; `ALREADY_EXISTS` if the endpoint is
+    ///   registered
     ///   with other keys; `INVALID_ARGUMENT` for a malformed address; `RESOURCE_EXHAUSTED` for too many instances or
     ///   registrations; `NOT_FOUND` for the project.
     package func register(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-11: the registrations of pages that use the web SDK of the original system. The page subscribes at its browser's own push
-// service, and registers the subscription here for a token. The key of the SDK's configuration is a registration key of
-// the project (REG-7). Scripts of every origin may ask, because the key lies in each page. Rests on Broker and
-// MartletGateway.
+// GW-11: the registrations of pages that use the web SDK of the original system. The page subscribes at its browser's
+// own push service, and registers the subscription here for a token. The key of the SDK's configuration is a
+// registration key of the project (REG-7). Scripts of every origin may ask, because the key lies in each page. Rests on
+// Broker and MartletGateway.
 // Source: the web SDK's requests to `registrations`.
 
 package import Martlet
@@ -117,7 +117,8 @@ package struct WebClientDoor: GatewayDoor {
 
     // MARK: The subscription
 
-    /// The subscription of a body. The broker must be able to send to it: the page subscribed with a key of the project.
+    /// The subscription of a body. The broker must be able to send to it: the page subscribed with a key of the
+    /// project.
     private func registration(in call: GatewayCall) throws -> WebClientRegistration {
         let origins = own?.configuration.origins ?? []
         let found = try WebClientRegistration(call.body, ownOrigins: origins)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a page that uses the web SDK of the original system registers: its subscription, as the browser told it. Rests on
-// JSONValue and PushEndpoint.
+// What a page that uses the web SDK of the original system registers: its subscription, as the browser told it. Rests
+// on JSONValue and PushEndpoint.
 // Source: the web SDK's requests to `registrations`.
 
 import Martlet

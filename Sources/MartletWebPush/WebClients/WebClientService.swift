@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-11: the push services of browsers, as the door to push services hands messages to them. A message for a page is the
-// object that the web SDK reads, encrypted to the page's subscription (RFC 8291), and sent with a token of the project's
-// key (RFC 8292). An endpoint of this broker's own Web Push door gets the message without HTTP. Rests on MartletPush and
-// MartletBridge.
+// GW-11: the push services of browsers, as the door to push services hands messages to them. A message for a page is
+// the object that the web SDK reads, encrypted to the page's subscription (RFC 8291), and sent with a token of the
+// project's key (RFC 8292). An endpoint of this broker's own Web Push door gets the message without HTTP. Rests on
+// MartletPush and MartletBridge.
 
 package import Martlet
 package import MartletBridge
@@ -86,8 +86,8 @@ package final class WebClientService: PushService {
 
     // MARK: Push services of others
 
-    /// Sends with the newest key, and with the next one if the push service wants another: a subscription belongs to the
-    /// key that the page subscribed with.
+    /// Sends with the newest key, and with the next one if the push service wants another: a subscription belongs to
+    /// the key that the page subscribed with.
     private func send(
         _ request: PushRequest, with keys: [OpenBridgeKey], of project: ProjectNumber
     ) async -> HandOverAnswer {
@@ -118,8 +118,8 @@ package final class WebClientService: PushService {
 }
 
 extension HandOverAnswer {
-    /// What a push service's answer means for the message and its instance. A page's endpoint is one of many at a service,
-    /// so a quota concerns the instance, and a fault of the service all of them.
+    /// What a push service's answer means for the message and its instance. A page's endpoint is one of many at a
+    /// service, so a quota concerns the instance, and a fault of the service all of them.
     init(_ answer: PushAnswer) {
         switch answer {
         case .taken: self = .taken
