@@ -54,7 +54,7 @@ package struct MessageReportAnswer: Encodable, Sendable {
     /// Pending instances whose mailboxes were not looked into.
     package var unsettled: UInt64
     package var counts: CountsAnswer
-    /// GW-11: why push services of others refused the message; absent without a refusal.
+    /// GW-11: why foreign push services refused the message; absent without a refusal.
     package var refusals: [RefusalAnswer]?
 
     package init(_ report: DeliveryReport) {

@@ -33,9 +33,9 @@ public struct DeliveryCounts: Sendable, Hashable {
     /// Outcome: the message was now or never (TTL-2). Devices do not acknowledge messages of this kind; `sent`
     /// counts the writes to connections.
     public var nowOrNever: UInt64 = 0
-    /// Outcome: a push service of others, such as Apple's, took the message for the instance (GW-11).
+    /// Outcome: a foreign push service, such as Apple's, took the message for the instance (GW-11).
     public var handedOver: UInt64 = 0
-    /// Outcome: a push service of others refused the message for good (GW-11).
+    /// Outcome: a foreign push service refused the message for good (GW-11).
     public var refused: UInt64 = 0
 
     /// Counts that are all 0.
@@ -83,7 +83,7 @@ public struct DeliveryReport: Sendable, Hashable {
     /// Pending instances whose mailboxes the broker did not look into, because there were too many. Some of them
     /// may no longer wait for the message. Mostly 0.
     public var unsettledCount: UInt64
-    /// GW-11: why push services of others refused the message.
+    /// GW-11: why foreign push services refused the message.
     public var refusals: [RefusalCount]
 
     public init(

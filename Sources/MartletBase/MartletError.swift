@@ -36,7 +36,7 @@ public enum ErrorWord: UInt16, Sendable, CaseIterable, Hashable {
     case replaced = 14
     /// The peer was silent for too long (NET-2, NET-3).
     case deadlineExceeded = 15
-    /// A push service of others does not accept the project's keys (GW-11).
+    /// A foreign push service does not accept the project's keys (GW-11).
     case thirdPartyAuthError = 16
 
     /// The word in the spelling of the specification and the command line.

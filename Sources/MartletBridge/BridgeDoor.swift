@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-11: the door to push services of others, as a service of a process. Instances with an address are attached to the
+// GW-11: the door to foreign push services, as a service of a process. Instances with an address are attached to the
 // broker as sessions of this door, so their messages come by the one way of delivery; the door hands them over, and
 // acknowledges what a service has taken. Rests on DoorCore.
 
@@ -10,7 +10,7 @@ import NIOCore
 import NIOPosix
 public import ServiceLifecycle
 
-/// Hands messages to push services of others until a graceful shutdown. List the door behind the broker's service.
+/// Hands messages to foreign push services until a graceful shutdown. List the door behind the broker's service.
 public final class BridgeDoor: Service {
     private let broker: Broker
     private let configuration: BridgeConfiguration

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bounds of the door to push services of others, each with the row of the specification that asks for it. Rests on
+// The bounds of the door to foreign push services, each with the row of the specification that asks for it. Rests on
 // nothing.
 
 /// Bounds of the door to push services. Sizes are in bytes and times in seconds, unless the name says otherwise.
@@ -25,6 +25,8 @@ public enum BridgeLimits {
 
     /// GW-11: the first delay before a message is tried again. Each further delay is twice as long, with jitter.
     public static let retrySeconds: Double = 1
+    /// GW-11: consecutive answers without a taken message after which a project rests. Fewer are of some messages alone.
+    public static let failuresPerRest = 16
     /// GW-11: the longest delay of the door's own.
     public static let retrySecondsMax: Double = 300
     /// GW-11: the longest `Retry-After` that the door follows.

@@ -42,7 +42,7 @@ extension Message {
 
     /// COL-1: the collapse key that the sender gave in the block of the instance's platform (`apns-collapse-id`, the
     /// header `Topic`), in the message that the instance gets. Devices skip the field, because the broker collapses; a
-    /// push service of others collapses by it too.
+    /// foreign push service collapses by it too.
     package static func deliveredCollapseKey(in bytes: [UInt8]) -> String? {
         bytes.span.bytes.withUnsafeBytes { memory in
             var fields = Fields(memory)

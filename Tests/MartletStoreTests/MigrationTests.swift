@@ -175,7 +175,7 @@ struct MigrationTests {
         }
     }
 
-    @Test("Formats that no program migrates are refused, with what to do", arguments: [0, 5, 13])
+    @Test("Formats that no program migrates are refused, with what to do", arguments: [0, 5, 14])
     func refused(format: UInt32) throws {
         let folder = TemporaryFolder()
         try FormerStore(format: 6).write(to: folder.data, format: format)
@@ -187,7 +187,7 @@ struct MigrationTests {
                 error.description.contains(
                     format > storeFormatVersion
                         ? "Use the newer Martlet"
-                        : "migrates formats 6 to 11. Choose another folder"))
+                        : "migrates formats 6 to 12. Choose another folder"))
         }
         #expect(!exists("store-format-\(format)", in: folder))
     }

@@ -10,6 +10,7 @@ import Testing
 
 private func counts(_ values: UInt64...) -> DeliveryCounts {
     var counts = DeliveryCounts()
+    let values = values + [0, 0]
     counts.targeted = values[0]
     counts.sent = values[1]
     counts.displayed = values[2]

@@ -166,7 +166,7 @@ private let common = Message(
         message.webpush = .init(topic: "chat-2")
         let all = try variants(message, collapseKey: "c")
         #expect(all.map(\.collapse) == [.app, .named("chat-1"), .named("chat-2")])
-        // GW-11: push services of others collapse by the key too.
+        // GW-11: foreign push services collapse by the key too.
         let delivered = all.map { Message.deliveredCollapseKey(in: $0.body) }
         #expect(delivered == [nil, "chat-1", "chat-2"])
         message.apns = .init(collapseID: "")

@@ -131,7 +131,11 @@ class _Connection(asyncio.Protocol):
             self.transport.write(self.http.data_to_send())
 
     def data_received(self, data):
+        if self.ended:
+            return
         for event in self.http.receive_data(data):
+            if self.ended:
+                return
             if isinstance(event, h2.events.RequestReceived):
                 self.requests[event.stream_id] = Request(event.headers, self.number)
                 at_once = len(self.requests)
@@ -149,6 +153,8 @@ class _Connection(asyncio.Protocol):
         request = self.requests[stream]
         answer = self.server.judge(request)
         if answer is DEAD:
+            self.server.deaths.append(time.time())
+            self.ended = True
             self.transport.abort()
         elif answer.delay:
             asyncio.get_running_loop().call_later(answer.delay, self.say, stream, request, answer)
@@ -186,6 +192,8 @@ class Server:
     def __init__(self, folder, streams=1000):
         self.streams, self.goaway_after = streams, 0
         self.keys, self.requests, self.answers = {}, [], []
+        # By answer, when it was said; and when connections died.
+        self.said, self.deaths = [], []
         self.answer = lambda request: TAKEN
         self.open, self.connections, self.most_streams = set(), 0, 0
         self.per_connection = collections.Counter()
@@ -227,6 +235,7 @@ class Server:
         return self.per_connection[connection.number]
 
     def told(self, request, answer):
+        self.said.append(time.time())
         self.answers.append((request, answer))
 
     def judge(self, request):

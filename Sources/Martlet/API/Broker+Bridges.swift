@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the door to push services of others asks of its broker (GW-11): the instances with an address, the keys of
+// What the door to foreign push services asks of its broker (GW-11): the instances with an address, the keys of
 // projects, and the ends that the services tell. The door attaches its instances on connections of role 5, with a
 // credential of this process in place of their device keys: `bridgeCredential` lives in memory alone. Such a session is
 // no connection of the device. A real connection of the instance takes over, and the door has to wait until

@@ -56,7 +56,7 @@ final class Committer: Sendable {
     let upstream = UpstreamBook()
     /// REG-9: the parts of the process that serve senders beside the loops.
     let revocations = Revocations()
-    /// GW-11: the door to push services of others.
+    /// GW-11: the door to foreign push services.
     let bridges = BridgeBook()
     /// EMB-3: the watchers of projects.
     let watches: WatchBook

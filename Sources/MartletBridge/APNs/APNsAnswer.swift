@@ -6,7 +6,7 @@
 import MartletWire
 
 /// An answer of Apple's push service.
-struct APNsAnswer: Sendable, Hashable {
+package struct APNsAnswer: Sendable, Hashable {
     /// HTTP status.
     var status: Int
     /// Apple's word: the member `reason` of the body; empty without a body.
@@ -20,7 +20,7 @@ struct APNsAnswer: Sendable, Hashable {
     }
 
     /// - Parameter body: of the answer, JSON.
-    init(status: Int, body: [UInt8], retryAfter: String?) {
+    package init(status: Int, body: [UInt8], retryAfter: String?) {
         self.status = status
         retryAfterSeconds = retryAfter.flatMap { Int64($0) }
         reason = ""
@@ -40,7 +40,7 @@ struct APNsAnswer: Sendable, Hashable {
     var isTokenExpired: Bool { status == 403 && reason == "ExpiredProviderToken" }
 
     /// What becomes of the message.
-    var verdict: HandOverAnswer {
+    package var verdict: HandOverAnswer {
         switch (status, reason) {
         case (200, _): .taken
         case (410, _), (400, "BadDeviceToken"): .gone(reason: word)

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether an address is one of the public Internet. A push service of others has such an address; a private address would
+// Whether an address is one of the public Internet. A foreign push service has such an address; a private address would
 // let a URL reach into the operator's network. Rests on the C library.
 // Source: the IANA registries of special-purpose addresses (RFC 6890).
 
 import Glibc
 
 /// An IP address.
-struct InternetAddress: Sendable, Hashable {
+package struct InternetAddress: Sendable, Hashable {
     /// 4 or 16 bytes.
     let bytes: [UInt8]
 
     /// - Parameter text: numbers, not a name.
-    init?(_ text: String) {
+    package init?(_ text: String) {
         var four = in_addr()
         if inet_pton(AF_INET, text, &four) == 1 {
             bytes = withUnsafeBytes(of: four) { Array($0) }
@@ -24,7 +24,7 @@ struct InternetAddress: Sendable, Hashable {
     }
 
     /// Whether hosts of the Internet have such addresses.
-    var isPublic: Bool {
+    package var isPublic: Bool {
         if bytes.count == 4 { return Self.isPublic(bytes[...]) }
         let (first, second) = (bytes[0], bytes[1])
         // IPv4 in IPv6: mapped, and NAT64 of RFC 6052.

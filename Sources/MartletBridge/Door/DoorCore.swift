@@ -118,6 +118,7 @@ final class DoorCore {
             project.keys = Dictionary(grouping: found, by: \.kind)
             for kind in BridgeKind.allCases { endRest(of: project, kind) }
             project.failures = [:]
+            project.rests = [:]
             let services = services
             Task { for service in services.values { await service.keysChanged(of: number) } }
             if isNew { readInstances(of: project, from: Ordinal(0)) } else { project.keysChanged() }
@@ -246,9 +247,7 @@ final class DoorCore {
             return project.end(message)
         }
         if project.restsUntil[kind] != nil {
-            guard message.handOver.message.isStored else { return project.drop(message) }
-            project.resting[kind, default: []].append(message)
-            return
+            return park(message, of: project, kind)
         }
         message.handOver.instance = device.instance
         project.onTheirWay += 1
@@ -274,6 +273,7 @@ final class DoorCore {
         switch answer {
         case .taken:
             project.failures[kind] = nil
+            project.rests[kind] = nil
             if broker.bridges.note(nil, of: kind, in: project.number) {
                 logger.notice(
                     "a push service takes the keys of the project again",
@@ -287,22 +287,25 @@ final class DoorCore {
             project.failures[kind] = nil
             end(message, project, reason)
         case .laterForInstance(_, let seconds):
-            later(message, project, kind, failures: message.handOver.attempts, seconds)
+            again(
+                message, of: project,
+                after: Self.delay(after: message.handOver.attempts, seconds))
         case .later(let reason, let seconds):
-            let failures = project.failures[kind, default: 0]
-            project.failures[kind] = failures + 1
-            if failures == 0 {
-                logger.warning(
-                    "a push service takes no messages now",
-                    metadata: [
-                        "service": "\(kind.name)", "project": "\(project.id)",
-                        "reason": "\(reason)",
-                    ])
+            project.failures[kind, default: 0] += 1
+            let isMany = project.failures[kind, default: 0] >= BridgeLimits.failuresPerRest
+            warn(project, kind, reason)
+            if project.restsUntil[kind] == nil, seconds != nil || isMany {
+                let rests = project.rests[kind, default: 0]
+                project.rests[kind] = rests + 1
+                rest(project, kind, Self.delay(after: rests, seconds))
             }
-            let delay = Self.delay(after: min(failures, message.handOver.attempts), seconds)
-            // One failure may be of this message alone; several rest the project.
-            if failures > 0 || seconds != nil { rest(project, kind, delay) }
-            again(message, of: project, after: delay)
+            guard project.restsUntil[kind] == nil else {
+                park(message, of: project, kind)
+                break
+            }
+            again(
+                message, of: project,
+                after: Self.delay(after: message.handOver.attempts, nil))
         case .keyRefused(let reason):
             if broker.bridges.note(reason, of: kind, in: project.number) {
                 logger.error(
@@ -316,10 +319,22 @@ final class DoorCore {
                     ])
             }
             rest(project, kind, .seconds(BridgeLimits.refusedKeySeconds))
-            again(message, of: project, after: .zero)
+            park(message, of: project, kind)
         }
         hasReady(project)
         if !turns.isEmpty { dispatch() }
+    }
+
+    /// Logs that a service takes no messages, at most once a minute for a project.
+    private func warn(_ project: DoorProject, _ kind: BridgeKind, _ reason: String) {
+        let now = NIODeadline.now()
+        if let last = project.warned[kind], now - last < .minutes(1) { return }
+        project.warned[kind] = now
+        logger.warning(
+            "a push service takes no messages now",
+            metadata: [
+                "service": "\(kind.name)", "project": "\(project.id)", "reason": "\(reason)",
+            ])
     }
 
     /// Hands over no messages of a project for some time.
@@ -333,18 +348,17 @@ final class DoorCore {
         }
     }
 
+    /// Keeps a message until the end of the rest. A now-or-never message does not wait.
+    private func park(_ message: DoorMessage, of project: DoorProject, _ kind: BridgeKind) {
+        guard message.handOver.message.isStored, isOpen else { return project.drop(message) }
+        project.resting[kind, default: []].append(message)
+    }
+
     private func endRest(of project: DoorProject, _ kind: BridgeKind) {
         project.restsUntil[kind] = nil
         guard isOpen, let resting = project.resting.removeValue(forKey: kind) else { return }
         project.ready.append(contentsOf: resting)
         hasReady(project)
-    }
-
-    private func later(
-        _ message: DoorMessage, _ project: DoorProject, _ kind: BridgeKind, failures: Int,
-        _ seconds: Int64?
-    ) {
-        again(message, of: project, after: Self.delay(after: failures, seconds))
     }
 
     /// The delay before another attempt: what the service asks for, or doubled with each failure, with full jitter in

@@ -34,6 +34,10 @@ final class DoorProject {
     var resting: [BridgeKind: [DoorMessage]] = [:]
     /// By service: consecutive answers without a taken message.
     var failures: [BridgeKind: Int] = [:]
+    /// By service: the last warning that the service takes no messages.
+    var warned: [BridgeKind: NIODeadline] = [:]
+    /// By service: rests since the last taken message.
+    var rests: [BridgeKind: Int] = [:]
     private var isReading = true
 
     init(_ number: ProjectNumber, id: String, _ core: DoorCore) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the door asks of a push service, and what the services answer. A service is an HTTP client that knows one protocol;
-// it decides nothing about a message beside the meaning of an answer. Rests on Martlet.
+// The requests of the door to a push service, and the answers. A service is an HTTP client for a single protocol, and decides
+// only the meaning of an answer. Rests on Martlet.
 
 package import Martlet
 package import MartletWire
@@ -38,7 +38,7 @@ package enum HandOverAnswer: Sendable, Hashable {
     case keyRefused(reason: String)
 }
 
-/// A push service of others.
+/// A foreign push service.
 package protocol PushService: Sendable {
     var kind: BridgeKind { get }
     /// Hands a message over once. Called on any thread, for many messages at a time.

@@ -5,12 +5,12 @@
 // over once. An ended message is acknowledged cumulatively if all messages before it have ended, and singly otherwise.
 // Pure.
 
-import MartletWire
+package import MartletWire
 
 /// The stored messages of an instance in the door.
-struct TakenMessages {
+package struct TakenMessages {
     /// What becomes of a message that the broker gives.
-    enum Treatment {
+    package enum Treatment {
         /// The message is new, and is to be handed over.
         case handOver
         /// The door has the message.
@@ -29,19 +29,19 @@ struct TakenMessages {
     /// Most ended messages that HELLO can list.
     private let endedMax: Int
 
-    init(endedMax: Int) { self.endedMax = endedMax }
+    package init(endedMax: Int) { self.endedMax = endedMax }
 
     var isEmpty: Bool { open.isEmpty }
 
     /// Begins a new attachment.
     /// - Returns: ended messages that the broker may not know to be ended.
-    mutating func reattach() -> [UInt64] {
+    package mutating func reattach() -> [UInt64] {
         order = []
         return ended
     }
 
     /// Notes a stored message that the broker gives.
-    mutating func came(_ streamID: UInt64) -> Treatment {
+    package mutating func came(_ streamID: UInt64) -> Treatment {
         order.append(streamID)
         if ended.contains(streamID) { return .acknowledge(acknowledgement(of: streamID)) }
         return open.insert(streamID).inserted ? .handOver : .wait
@@ -49,7 +49,7 @@ struct TakenMessages {
 
     /// Notes the end of a message.
     /// - Returns: the acknowledgement for the broker; nil if the broker has to give the message first.
-    mutating func end(_ streamID: UInt64) -> Acknowledge? {
+    package mutating func end(_ streamID: UInt64) -> Acknowledge? {
         guard open.remove(streamID) != nil else { return nil }
         if ended.count >= endedMax { ended.removeFirst() }
         ended.append(streamID)
@@ -59,7 +59,7 @@ struct TakenMessages {
     }
 
     /// Forgets a message that is not to be acknowledged.
-    mutating func drop(_ streamID: UInt64) { open.remove(streamID) }
+    package mutating func drop(_ streamID: UInt64) { open.remove(streamID) }
 
     private mutating func acknowledgement(of streamID: UInt64) -> Acknowledge {
         let isFirst = order.first == streamID
@@ -70,5 +70,5 @@ struct TakenMessages {
     }
 
     /// Notes that every message up to `through` is acknowledged on disk.
-    mutating func confirmed(_ through: UInt64) { ended.removeAll { $0 <= through } }
+    package mutating func confirmed(_ through: UInt64) { ended.removeAll { $0 <= through } }
 }

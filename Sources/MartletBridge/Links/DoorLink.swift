@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A connection of role 5 to the broker in this process. The instances of the door come to the broker as all devices do, so
-// the way of a message stays one, and the store keeps a message until the door has acknowledged it. The door reads a link
-// only while it has room for messages: what is not read falls behind, and waits in the store. Rests on MartletWire and NIO.
+// A connection of role 5 to the broker in the process. The instances of the door come to the broker as all devices do, so a
+// message has a single way, and the store keeps the message until the door has acknowledged. The door reads a link only while
+// the door has room for messages: unread messages fall behind, and wait in the store. Rests on MartletWire and NIO.
 
 import Logging
 import Martlet

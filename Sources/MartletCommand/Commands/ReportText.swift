@@ -26,7 +26,7 @@ struct ReportText {
 
     private static let targeted = Counter("targeted", \.targeted)
     private static let acknowledged = Counter("acknowledged", \.acknowledged)
-    /// GW-11: outcome of messages that a push service of others took.
+    /// GW-11: outcome of messages that a foreign push service took.
     private static let handedOver = Counter("handed over", \.handedOver)
     private static let pending = Counter("pending", \.pending)
     private static let sent = Counter("sent", \.sent)

@@ -63,7 +63,7 @@ package struct Acknowledgement: Sendable {
     /// Set for the list in HELLO: the project's last message at that time. The store decides on the discards of the
     /// absence (STO-1) before the list is applied.
     package var arrival: MessageSequence?
-    /// GW-11: a push service of others took the messages; the device has not told of them.
+    /// GW-11: a foreign push service took the messages; the device has not told of them.
     package var isHandedOver = false
 
     /// REP-1: the outcome of the acknowledged messages.

@@ -33,10 +33,10 @@ public enum ReportEvent: UInt8, CaseIterable, Sendable {
     /// Outcome: the message had a time to live of 0 (TTL-2). No device acknowledges such a message; `sent` counts its
     /// deliveries.
     case nowOrNever = 12
-    /// Outcome: a push service of others took the message for the instance (GW-11). Whether the device got the message
+    /// Outcome: a foreign push service took the message for the instance (GW-11). Whether the device got the message
     /// is the service's knowledge.
     case handedOver = 13
-    /// Outcome: a push service of others refused the message for good (GW-11).
+    /// Outcome: a foreign push service refused the message for good (GW-11).
     case refused = 14
 
     /// Whether the event ends the pending state of an instance.

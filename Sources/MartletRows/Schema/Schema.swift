@@ -72,7 +72,7 @@
 //  agents          p ‖ SHA-256 of a user      u32 o; the channels of Web Push user agents
 //                  agent's ID ‖ channel (16 bytes)
 //  agentChannels   p ‖ o                      SHA-256 of the user agent's ID ‖ channel
-//  bridges         p ‖ o                      where a push service of others reaches the instance (`BridgeRow`)
+//  bridges         p ‖ o                      where a foreign push service reaches the instance (`BridgeRow`)
 //  bridgeDigests   p ‖ SHA-256 of an address  u32 o
 //  bridgeKeys      p ‖ u8 kind ‖ key ID       a project's key for a push service (`BridgeKeyRow`)
 //  refusals        p ‖ s ‖ u8 kind ‖ reason   u64 count; why a push service refused a message

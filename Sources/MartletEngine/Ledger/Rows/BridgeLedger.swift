@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-11: where push services of others reach instances, the way back from an address to its instance, and the keys of
+// GW-11: where foreign push services reach instances, the way back from an address to its instance, and the keys of
 // projects for these services. Rests on the rows.
 
 package import MartletBase

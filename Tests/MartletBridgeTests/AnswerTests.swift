@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The pure parts of the door to push services: answers of Apple, public addresses, and the messages of an instance in the
+// door, beside a naive model. Rests on MartletBridge.
+
+import Martlet
+import MartletBridge
+import MartletWire
+import Testing
+
+@Suite("Answers of Apple's push service")
+struct AnswerTests {
+    @Test(
+        "GW-11 each answer has its meaning",
+        arguments: [
+            (200, "", HandOverAnswer.taken),
+            (400, "BadDeviceToken", .gone(reason: "BadDeviceToken")),
+            (410, "Unregistered", .gone(reason: "Unregistered")),
+            (410, "", .gone(reason: "status 410")),
+            (400, "DeviceTokenNotForTopic", .refused(reason: "DeviceTokenNotForTopic")),
+            (413, "PayloadTooLarge", .refused(reason: "PayloadTooLarge")),
+            (404, "BadPath", .refused(reason: "BadPath")),
+            (301, "", .refused(reason: "status 301")),
+            (403, "InvalidProviderToken", .keyRefused(reason: "InvalidProviderToken")),
+            (403, "", .keyRefused(reason: "status 403")),
+            (429, "TooManyRequests", .laterForInstance(reason: "TooManyRequests", afterSeconds: 7)),
+            (
+                429, "TooManyProviderTokenUpdates",
+                .later(reason: "TooManyProviderTokenUpdates", afterSeconds: 7)
+            ),
+            (500, "InternalServerError", .later(reason: "InternalServerError", afterSeconds: 7)),
+            (503, "Shutdown", .later(reason: "Shutdown", afterSeconds: 7)),
+        ])
+    func verdict(status: Int, reason: String, expected: HandOverAnswer) {
+        let body = reason.isEmpty ? "" : #"{"reason":"\#(reason)"}"#
+        let answer = APNsAnswer(
+            status: status, body: Array(body.utf8), retryAfter: status < 429 ? nil : "7")
+        #expect(answer.verdict == expected)
+    }
+
+    @Test(
+        "GW-11 a body that is no answer of Apple's gives no reason",
+        arguments: [
+            "", "{", "[]", #"{"reason":7}"#, #"{"reason":""}"#, #"{"reason":"a b"}"#,
+            #"{"reason":"a\nb"}"#, #"{"reason":"\#(String(repeating: "a", count: 65))"}"#,
+        ])
+    func noReason(body: String) {
+        let answer = APNsAnswer(status: 400, body: Array(body.utf8), retryAfter: nil)
+        #expect(answer.verdict == .refused(reason: "status 400"))
+    }
+}
+
+@Suite("Public addresses")
+struct PublicAddressTests {
+    @Test(
+        "GW-11 addresses of networks of one's own are not public",
+        arguments: [
+            "0.0.0.0", "10.1.2.3", "100.64.0.1", "100.127.255.255", "127.0.0.1", "169.254.169.254",
+            "172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.2.1", "192.168.0.1", "198.18.0.1",
+            "198.51.100.7", "203.0.113.9", "224.0.0.1", "255.255.255.255", "::", "::1",
+            "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "fc00::1", "fd12::1",
+            "fe80::1", "ff02::1", "2001:db8::1", "2001::1", "2002:a00:1::",
+        ])
+    func own(text: String) throws {
+        #expect(try !#require(InternetAddress(text)).isPublic)
+    }
+
+    @Test(
+        "GW-11 other addresses are public",
+        arguments: [
+            "1.1.1.1", "17.188.143.34", "100.63.255.255", "100.128.0.0", "172.15.0.1", "172.32.0.1",
+            "192.0.1.1", "198.17.0.1", "198.20.0.1", "223.255.255.255", "2620:149:208:4304::1",
+            "2a00:1450::1", "::ffff:17.188.143.34", "64:ff9b::1101:101",
+        ])
+    func others(text: String) throws {
+        #expect(try #require(InternetAddress(text)).isPublic)
+    }
+
+    @Test(
+        "GW-11 a name is no address", arguments: ["", "localhost", "1.2.3", "1.2.3.4.5", "0x7f.1"])
+    func names(text: String) { #expect(InternetAddress(text) == nil) }
+}
+
+@Suite("Messages of an instance in the door")
+struct TakenMessagesTests {
+    /// The broker gives messages on attachments, a push service ends them in any order, and acknowledgements reach the
+    /// disk or are lost with the attachment.
+    @Test(
+        "GW-11 each message is handed over once and acknowledged until that is on disk",
+        arguments: 0..<200)
+    func histories(seed: UInt64) {
+        var random = SeededRandom(state: seed &* 7919 &+ 1)
+        var taken = TakenMessages(endedMax: 1024)
+        /// What a broker knows: messages that wait, and what it gave on the present attachment.
+        var waiting: [UInt64] = []
+        var given: [UInt64] = []
+        var handedOver: [UInt64: Int] = [:]
+        var open: [UInt64] = []
+        var next: UInt64 = 1
+        func acknowledge(_ frame: Acknowledge) {
+            // Acknowledgements name what was given on this attachment.
+            for one in frame.streamIDs + (frame.through > 0 ? [frame.through] : []) {
+                #expect(given.contains(one))
+            }
+            let ended = Set(
+                given.filter { $0 <= frame.through } + frame.streamIDs)
+            #expect(ended.isDisjoint(with: open), "a message was acknowledged before its end")
+            waiting.removeAll { ended.contains($0) }
+        }
+        func give(_ message: UInt64) {
+            given.append(message)
+            switch taken.came(message) {
+            case .handOver:
+                handedOver[message, default: 0] += 1
+                open.append(message)
+            case .wait: #expect(open.contains(message))
+            case .acknowledge(let frame): acknowledge(frame)
+            }
+        }
+        for _ in 0..<300 {
+            switch random.next() % 10 {
+            case 0..<4:
+                waiting.append(next)
+                give(next)
+                next += 1
+            case 4..<9 where !open.isEmpty:
+                let message = open.remove(at: Int(random.next() % UInt64(open.count)))
+                if let frame = taken.end(message) { acknowledge(frame) }
+            case 9:
+                // A new attachment: HELLO acknowledges what it lists, then the mailbox comes again.
+                let listed = Set(taken.reattach())
+                #expect(listed.isDisjoint(with: open))
+                waiting.removeAll { listed.contains($0) }
+                given = []
+                for message in waiting { give(message) }
+            default: break
+            }
+        }
+        for message in open {
+            if let frame = taken.end(message) {
+                open.removeAll { $0 == message }
+                acknowledge(frame)
+            } else {
+                open.removeAll { $0 == message }
+            }
+        }
+        let listed = Set(taken.reattach())
+        waiting.removeAll { listed.contains($0) }
+        #expect(waiting.isEmpty)
+        #expect(handedOver.values.allSatisfy { $0 == 1 } && handedOver.count == Int(next - 1))
+    }
+}
+
+private struct SeededRandom: RandomNumberGenerator {
+    var state: UInt64
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = (state ^ state >> 30) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ mixed >> 27) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ mixed >> 31
+    }
+}
