@@ -21,12 +21,14 @@ package enum WebClientContent {
     ///   - message: as the web variant of the message says.
     ///   - from: sender ID, or `/topics/NAME`.
     ///   - messageID: ID of the message.
+    ///   - collapseKey: of the message; nil: the message is not collapsible.
     package static func text(
-        of message: Message, from: String, messageID: String
+        of message: Message, from: String, messageID: String, collapseKey: String?
     ) -> [UInt8] {
         var members: [String: JSONValue] = [
             "from": .string(from), "fcmMessageId": .string(messageID),
         ]
+        if let collapseKey { members["collapse_key"] = .string(collapseKey) }
         if !message.data.isEmpty { members["data"] = .object(texts(message.data)) }
         let shown = notification(message)
         if !shown.isEmpty { members["notification"] = .object(shown) }

@@ -111,4 +111,17 @@ struct EndpointTests {
             status: status, retryAfter: retryAfter, reason: "r", now: 784_111_777 - 17)
         #expect(read == answer)
     }
+
+    /// Source: `printf 'high water' | openssl dgst -sha256 -binary | head -c 24 | basenc --base64url`.
+    @Test(
+        "GW-11 COL-1 a collapse key is a topic as it stands, or a digest",
+        arguments: [
+            ("tides_1", "tides_1"), ("A-z_09", "A-z_09"), ("", nil),
+            (String(repeating: "x", count: 32), String(repeating: "x", count: 32)),
+            ("high water", "uZdzb3PmC9_G_eQdn3dGODFo50aK4IWs"),
+        ] as [(String, String?)])
+    func topics(key: String, topic: String?) {
+        #expect(PushTopic.text(for: key) == topic)
+        #expect(PushTopic.text(for: key + "ä")?.utf8.count == 32)
+    }
 }

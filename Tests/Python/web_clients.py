@@ -144,6 +144,10 @@ class PushService:
         self.process.wait(20)
 
 
+def page_of(page, request):
+    return page.read(base64.b64decode(request["body"]))
+
+
 def with_service(scenario):
     def run(_):
         folder = push_scenarios.tempfile.mkdtemp(prefix="martlet-pages-")
@@ -292,9 +296,21 @@ def services(broker, service):
     claims = json.loads(unb64(named["t"].split(".")[1]))
     assert named["k"] == broker.vapid and claims["sub"] == "mailto:ops@example.org"
     assert claims["aud"] == f"https://localhost:{service.port}", claims
-    got = page.read(base64.b64decode(told["body"]))
+    got = page_of(page, told)
     assert got["notification"] == {"title": "Tide"} and got["fcmMessageId"] == sent["name"]
     broker.outcomes(sent["name"], handedOver=1)
+    # A collapse key is a topic, as it stands or as a digest.
+    for key, topic in (("tides_1", "tides_1"), ("high water", None), ("x" * 33, None)):
+        collapsing = Page(broker, service.endpoint("201", f"topic{len(key)}.")).register()
+        for text in ("1", "2"):
+            broker.send({"token": collapsing.token, "data": {"n": text},
+                         "webpush": {"headers": {"Topic": key}}})
+        told = service.requests(f"topic{len(key)}.", 2)
+        topics = {item["headers"]["topic"] for item in told}
+        assert len(topics) == 1 and (topics == {topic} or topic is None), topics
+        assert all(len(item) <= 32 and item.replace("_", "").replace("-", "").isalnum() for item in topics)
+        got = page_of(collapsing, told[0])
+        assert got["collapse_key"] == key, got
     # A service that is busy is asked again when it said, and the message arrives once.
     busy = Page(broker, service.endpoint("429,503,201", "busy?retry-after=1")).register()
     began = time.monotonic()

@@ -54,10 +54,12 @@ package final class WebClientService: PushService {
             let content = try? Message(
                 decoding: message.message.message, unknownTags: .skip)
         else { return .refused(reason: "BadMessage") }
+        let collapseKey = Message.deliveredCollapseKey(in: message.message.message)
         let text = WebClientContent.text(
             of: content, from: message.message.from,
             messageID: MessageID.text(
-                message.message.messageNumber, projectID: message.projectID))
+                message.message.messageNumber, projectID: message.projectID),
+            collapseKey: collapseKey)
         guard text.count <= PushEncryption.textBytesMax else {
             return .refused(reason: "PayloadTooLarge")
         }
@@ -68,6 +70,7 @@ package final class WebClientService: PushService {
         var request = PushRequest(
             to: endpoint, body: body, authorization: "",
             timeToLiveSeconds: timeToLive(of: message.message))
+        request.topic = collapseKey.flatMap { PushTopic.text(for: $0) }
         request.urgency = message.message.priority == .high ? .high : .normal
         if let own, own.isOwn(endpoint) {
             return await own.handOver(request, from: keys.map(\.key.publicPoint))

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The header `topic` for a collapse key: a push service replaces a waiting message by a later message of equal topic, as
+// the mailbox does. Rests on MartletCrypto.
+// Source: RFC 8030, section 5.4.
+
+import MartletBase
+import MartletCrypto
+
+/// The topic of a message at a push service.
+package enum PushTopic {
+    /// Most characters of a topic, of `[A-Za-z0-9_-]`.
+    private static let bytesMax = 32
+    /// Bytes of a digest with 32 characters in Base64URL.
+    private static let digestBytes = 24
+
+    /// The topic for a collapse key: the key itself if push services take the key, else a digest. Equal keys have equal
+    /// topics.
+    /// - Returns: nil for an empty key.
+    package static func text(for collapseKey: String) -> String? {
+        guard !collapseKey.isEmpty else { return nil }
+        let isTopic =
+            collapseKey.utf8.count <= bytesMax
+            && collapseKey.utf8.allSatisfy { byte in
+                switch byte {
+                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x5F: true
+                default: false
+                }
+            }
+        if isTopic { return collapseKey }
+        return Base64URL.encode(Array(SHA256.hash(Array(collapseKey.utf8)).prefix(digestBytes)))
+    }
+}
