@@ -81,7 +81,7 @@ struct BackupStreamTests {
         let kept = [
             "admin.key": 64, "token.key": 64, "web-push.key": 64, "bridge.key": 64,
             "registration-tides.key": 40, "console.access": 20_000,
-            "audit.log": Limits.auditFileBytesMax + 1500, "audit.log.1": 0,
+            "audit.log": Limits.auditFileBytesMax + 1500,
         ]
         let left = [
             "registration-gone.key": 40, "console.sessions": 500, "gateway.unanswered": 64,

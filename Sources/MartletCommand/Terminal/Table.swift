@@ -3,8 +3,8 @@
 // Aligned columns for people. Widths are counted in characters. Pure.
 
 /// A table for printing when all rows are known.
-struct Table {
-    enum Alignment {
+package struct Table {
+    package enum Alignment: Sendable {
         case left, right
     }
 
@@ -14,7 +14,7 @@ struct Table {
 
     init(_ columns: (title: String, alignment: Alignment)...) { self.init(columns: columns) }
 
-    init(columns: [(title: String, alignment: Alignment)]) {
+    package init(columns: [(title: String, alignment: Alignment)]) {
         titles = columns.map(\.title)
         alignments = columns.map(\.alignment)
     }
@@ -22,12 +22,12 @@ struct Table {
     mutating func add(_ cells: String...) { add(row: cells) }
 
     /// Adds a row. A cell may be a foreign text, so control characters become blanks.
-    mutating func add(row cells: [String]) {
+    package mutating func add(row cells: [String]) {
         precondition(cells.count == titles.count, "A row has as many cells as the table columns.")
         rows.append(cells.map(\.withoutControls))
     }
 
-    var text: String {
+    package var text: String {
         let widths = titles.indices.map { column in
             ([titles] + rows).map { $0[column].count }.max() ?? 0
         }

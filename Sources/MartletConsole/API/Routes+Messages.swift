@@ -26,7 +26,7 @@ extension ConsoleRoute {
                     draft.outgoing.sendAt == nil
                     ? "\(receipt.recipientCount) recipients" : "scheduled"
                 try call.note(
-                    "message.send", "\(id), \(outcome), to \(draft.about)", in: call.project)
+                    "message.send", "\(id) to \(draft.about), \(outcome)", in: call.project)
             }
             var answer = SendAnswer(receipt)
             if draft.outgoing.validateOnly {

@@ -21,6 +21,9 @@ package struct Person: Sendable {
     /// Network address of the call.
     var address = ""
 
+    /// For whom bounds count: the user. Each link is for a person of its own.
+    var owner: String { name == "link" ? session : name }
+
     /// - Throws: `PERMISSION_DENIED`, with the same words for a project that does not exist.
     func require(_ role: ConsoleRole, in project: String?) throws(MartletError) {
         guard self.role >= role else {

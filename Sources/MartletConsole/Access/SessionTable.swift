@@ -19,6 +19,9 @@ struct Session: Codable, Sendable, Hashable {
     /// Milliseconds since 1970.
     var began: Int64
     var seen: Int64
+
+    /// For whom bounds count: the user. Each link is for a person of its own.
+    var owner: String { user ?? digest }
 }
 
 /// The open sessions of a console.
@@ -35,11 +38,11 @@ struct SessionTable: Sendable {
     /// Adds a session. Beyond the bound for a user, the user's session that was silent longest ends. Beyond the bound
     /// for all, that of the user with most sessions ends, so that nobody ends the sessions of others.
     mutating func add(_ session: Session) {
-        let own = sessions.values.filter { $0.user == session.user }
+        let own = sessions.values.filter { $0.owner == session.owner }
         if own.count >= Limits.consoleSessionsPerUserMax {
             endSilent(of: own)
         } else if sessions.count >= Limits.consoleSessionsMax {
-            let byUser = Dictionary(grouping: sessions.values) { $0.user }
+            let byUser = Dictionary(grouping: sessions.values) { $0.owner }
             endSilent(of: byUser.values.max { $0.count < $1.count } ?? [])
         }
         sessions[session.digest] = session

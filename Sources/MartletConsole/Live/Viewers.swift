@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Streams of events for open pages: the broker's figures once a second, and the events of a project (EMB-3). The number of
-// streams is bounded, in all, for each user and for each session. A slow viewer misses events, and is told how many. A stream ends with the
-// rights of its session. Source: HTML Living Standard, server-sent events. Rests on Sampler and ProjectFeeds.
+// streams is bounded, in all, for each user and for each session. A slow viewer misses events, and is told how many. A stream
+// ends with the rights of its session. Source: HTML Living Standard, server-sent events. Rests on Sampler and ProjectFeeds.
 
 import Martlet
 import Synchronization
@@ -63,18 +63,18 @@ private struct OpenStreams {
     mutating func take(_ person: Person) -> Bool {
         guard count < Limits.consoleStreamsMax,
             bySession[person.session, default: 0] < Limits.consoleStreamsPerSessionMax,
-            byUser[person.name, default: 0] < Limits.consoleStreamsPerUserMax
+            byUser[person.owner, default: 0] < Limits.consoleStreamsPerUserMax
         else { return false }
         count += 1
         bySession[person.session, default: 0] += 1
-        byUser[person.name, default: 0] += 1
+        byUser[person.owner, default: 0] += 1
         return true
     }
 
     mutating func giveBack(_ person: Person) {
         count -= 1
         Self.subtract(person.session, &bySession)
-        Self.subtract(person.name, &byUser)
+        Self.subtract(person.owner, &byUser)
     }
 
     private static func subtract(_ key: String, _ counts: inout [String: Int]) {

@@ -51,10 +51,10 @@ export function field(label, input, hint) {
   return h("div", { class: "field" }, h("label", { for: id }, label), about, input);
 }
 
-/** A table with a caption for screen readers. Columns: {title, number, token, whole}; a whole cell has one line. Cells are texts or nodes. */
+/** A table with a caption for screen readers. Columns: {title, number, token, whole, wide}; a whole cell has one line. Cells are texts or nodes. */
 export function table(caption, columns, rows, empty = "Nothing yet.") {
   if (rows.length === 0) return h("p", { class: "soft" }, empty);
-  const kind = (column) => (column.number ? "number" : column.token ? "token" : column.whole ? "whole" : undefined);
+  const kind = (column) => (column.number ? "number" : column.token ? "token" : column.whole ? "whole" : column.wide ? "wide" : undefined);
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     h("table", {},
       h("caption", { class: "sr" }, caption),

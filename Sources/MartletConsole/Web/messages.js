@@ -25,11 +25,11 @@ async function list(body, context) {
   leftOut ? h("p", { class: "soft" }, `${amount(leftOut, "event")} came too fast to be shown.`) : null));
 
   async function drawSent() {
-    await pages(sent, "Messages that people have sent", [{ title: "Message" }, { title: "When", whole: true }, { title: "Who" }, { title: "What" }], "None yet.", async (before) => {
+    await pages(sent, "Messages that people have sent", [{ title: "Message" }, { title: "When", whole: true }, { title: "Who" }, { title: "What", wide: true }], "None yet.", async (before) => {
       const page = await api.get(api.path`projects/${project}/sent` + api.query({ before, limit: 30 }));
       return { next: page.next, rows: page.entries.map((entry) => {
-        const [message, ...rest] = entry.what.split(", ");
-        return [link(message), time(entry.at), name(entry.who), name(rest.join(", "))];
+        const [message] = entry.what.split(/[ ,]/);
+        return [link(message), time(entry.at), name(entry.who), name(entry.what.slice(message.length).replace(/^[, ]+/, ""))];
       }) };
     });
   }

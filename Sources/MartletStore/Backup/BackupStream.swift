@@ -56,7 +56,6 @@ enum BackupStream {
 
     private static let keptNames: Set<String> = [
         "admin.key", "token.key", "web-push.key", "bridge.key", "console.access", "audit.log",
-        "audit.log.1",
     ]
 
     /// REG-7: the project of the file in which `martlet project create` leaves the registration key.

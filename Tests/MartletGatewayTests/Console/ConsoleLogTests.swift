@@ -183,7 +183,7 @@ struct ConsoleLogTests {
             let sent = try await entries("sent")
             #expect(
                 sent.map { $0["what"]?.string } == [
-                    "\(later), scheduled, to topic rain", "\(first), 0 recipients, to topic rain",
+                    "\(later) to topic rain, scheduled", "\(first) to topic rain, 0 recipients",
                 ])
             let scheduled = try await entries("scheduled")
             #expect(scheduled.map { $0["messageID"]?.string } == [later])

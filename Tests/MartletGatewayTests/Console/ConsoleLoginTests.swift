@@ -149,6 +149,19 @@ struct ConsoleLoginTests {
                 }
             }
             #expect(open.count == Limits.consoleStreamsPerUserMax)
+            // Each link is for a person of its own.
+            let (file, now) = (AccessFile(in: world.folder.url.path), world.broker.now)
+            for _ in 0..<3 {
+                let link = try file.change { (list) throws(MartletError) in
+                    list.openLink(role: .viewer, project: nil, lifeSeconds: 60, at: now)
+                }
+                let browser = try await world.signIn(#"{"link":"\#(link)"}"#)
+                for _ in 0..<8 {
+                    open.append(
+                        try #require(await world.call(.get, "events", as: browser).stream))
+                }
+            }
+            #expect(open.count == Limits.consoleStreamsPerUserMax + 24)
             #expect(world.console.viewers.count == open.count)
             open = []
             while world.console.viewers.count > 0 { await Task.yield() }
