@@ -47,6 +47,8 @@ package enum ClusterLimits {
     package static let linkBytesMax = 64 << 20
     /// OPS-7: nodes of a cluster: far more than connections of a usual PostgreSQL allow.
     package static let linksMax = 64
+    /// OPS-7: peers of a node's address that have not proved to be nodes. A peer has two seconds for the proof.
+    package static let strangersMax = 32
     /// OPS-7: silence after which the connections of a node count as lost, and after which a node is not ready: longer
     /// than a takeover and a promotion of the log's standby.
     package static let silence = Duration.seconds(10)

@@ -99,4 +99,95 @@ struct ClusterTests {
         try bench.waitUntilEqual(first, active)
         try await bench.end()
     }
+
+    @Test("OPS-7 what a node has answered is known on all nodes: nobody is refused from behind")
+    func knowsEverywhere() async throws {
+        let bench = try bench()
+        try await bench.begin()
+        for name in bench.names { try await bench.start(name) }
+        let followers = try await bench.followers()
+        let (first, second) = (followers[0], followers[1])
+        let made = try await bench.broker(first).createProject(Self.project)
+        for number in 0..<20 {
+            let (device, credentials) = try await device(
+                on: first, bench, key: made.registrationKey)
+            // The token is known to the other node at once, whether the device comes or a sender asks.
+            let elsewhere = MartletDevice(
+                host: "127.0.0.1", port: bench.port(second), credentials: credentials)
+            try await elsewhere.subscribe(toTopic: "topic\(number)")
+            let topics = try bench.broker(first).topics(of: credentials.token, in: Self.project)
+            #expect(topics.entries.map(\.name) == ["topic\(number)"])
+            await elsewhere.close()
+            await device.close()
+        }
+        try bench.waitUntilEqual(first, second)
+        try await bench.end()
+    }
+
+    @Test("NET-4 OPS-7 a device that connects to another node replaces its first connection")
+    func replaces() async throws {
+        let bench = try bench()
+        try await bench.begin()
+        for name in bench.names { try await bench.start(name) }
+        let active = try await bench.active()
+        let follower = try await bench.followers()[0]
+        let made = try await bench.broker(follower).createProject(Self.project)
+        // Back and forth: the later connection stays, on whichever node it is.
+        for (one, other) in [(active, follower), (follower, active)] {
+            let (first, credentials) = try await device(
+                on: one, bench, key: made.registrationKey)
+            try await first.subscribe(toTopic: "tides")
+            let second = MartletDevice(
+                host: "127.0.0.1", port: bench.port(other), credentials: credentials)
+            try await second.subscribe(toTopic: "storms")
+            let failure = await #expect(throws: MartletError.self) {
+                for try await _ in first.messages {}
+            }
+            #expect(failure?.word == .replaced)
+            await second.close()
+        }
+        try await bench.end()
+    }
+
+    @Test(
+        "OPS-7 without a commit of the standby nothing is accepted, and afterwards a row in doubt counts once"
+    )
+    func waitsForTheStandby() async throws {
+        let pair = try #require(WithPostgres.shared).pair
+        let bench = try bench()
+        try await bench.begin()
+        for name in bench.names { try await bench.start(name) }
+        let followers = try await bench.followers()
+        let made = try await bench.broker(followers[0]).createProject(Self.project)
+        let key = try await bench.broker(followers[1]).createServerKey(
+            named: "k", in: Self.project)
+        let (device, credentials) = try await device(
+            on: followers[0], bench, key: made.registrationKey)
+        let sender = try await MartletSender.connect(
+            host: "127.0.0.1", port: bench.port(followers[1]), projectID: Self.project,
+            serverKey: key.text)
+        let message = OutgoingMessage(
+            to: .token(credentials.token), Message(data: ["n": "once"]), idempotencyKey: "once")
+        _ = try await sender.send(
+            OutgoingMessage(to: .token(credentials.token), Message(data: ["n": "before"])))
+        #expect(try await receive(1, by: device) == ["before"])
+
+        try pair.detachStandby()
+        let refusal = await #expect(throws: MartletError.self) { try await sender.send(message) }
+        #expect(refusal?.word == .unavailable)
+        await #expect(throws: MartletError.self) {
+            try await bench.broker(followers[0]).checkWrites()
+        }
+        pair.attachStandby()
+
+        let patience = Patience("the cluster does not go on")
+        while (try? await sender.send(message)) == nil { try patience.wait() }
+        _ = try await sender.send(
+            OutgoingMessage(to: .token(credentials.token), Message(data: ["n": "after"])))
+        #expect(try await receive(2, by: device) == ["once", "after"])
+        await device.close()
+        await sender.close()
+        try bench.waitUntilEqual(followers[0], followers[1])
+        try await bench.end()
+    }
 }

@@ -64,6 +64,7 @@ extension Broker {
         switch reply {
         case .answer(let answer): return answer
         case .question(let question):
+            if let refusal = committer.waitForNewer() { throw refusal }
             do { return try question(answerer) } catch let error as MartletError {
                 throw error
             } catch {

@@ -48,6 +48,8 @@ extension Committer {
         guard let cluster else { return nil }
         let asked = SystemClock.monotonicNanoseconds()
         guard !cluster.isCurrent(at: asked) else { return nil }
+        // The log has been away for a while, so a wait would hold up the thread for nothing.
+        if let trouble = clusterTrouble { return .noActiveNode(trouble) }
         cluster.waiterCount.add(1, ordering: .relaxed)
         defer { cluster.waiterCount.subtract(1, ordering: .relaxed) }
         wake()

@@ -27,6 +27,9 @@ enum ClusterEvent: Sendable {
     case revoked(keyID: String)
     /// An instance has connected. Earlier connections of the instance end on all nodes.
     case connected(ProjectNumber, Ordinal, connectionNumber: UInt64)
+    /// The place of a command's answer among the events: a loop hears of a registration before it hears of the messages
+    /// that were accepted after it.
+    case answered(run: UInt32, number: UInt64)
 
     private enum Kind: UInt8 {
         case tookOver = 1
@@ -39,6 +42,7 @@ enum ClusterEvent: Sendable {
         case receipts
         case revoked
         case connected
+        case answered
     }
 }
 
@@ -105,6 +109,10 @@ extension ClusterEvent {
             writer.append(project.rawValue)
             writer.append(ordinal.rawValue)
             writer.append(number)
+        case .answered(let run, let number):
+            put(.answered)
+            writer.append(run)
+            writer.append(number)
         }
     }
 
@@ -137,6 +145,9 @@ extension ClusterEvent {
         case .connected:
             self = .connected(
                 try project(), try ordinal(), connectionNumber: try reader.read(UInt64.self))
+        case .answered:
+            self = .answered(
+                run: try reader.read(UInt32.self), number: try reader.read(UInt64.self))
         }
     }
 }

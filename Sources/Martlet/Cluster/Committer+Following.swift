@@ -50,6 +50,10 @@ struct Outstanding {
     /// The numbers that are not on the way, in order.
     var unsent: [UInt64] {
         guard sentThrough < last else { return [] }
+        // Numbers rise for as long as the process lives, and few of them are without an answer.
+        if last - sentThrough > UInt64(2 * entries.count) {
+            return entries.keys.filter { $0 > sentThrough }.sorted()
+        }
         return (sentThrough + 1...last).filter { entries[$0] != nil }
     }
 
@@ -68,6 +72,7 @@ struct Outstanding {
     /// Takes the commands that came before a time.
     /// - Parameter areUnsent: the commands that are not on the way alone.
     mutating func take(before time: Int64, areUnsent: Bool = false) -> [Request] {
+        guard !entries.isEmpty else { return [] }
         let old = entries.filter { number, entry in
             entry.since < time && (!areUnsent || number > sentThrough)
         }.sorted { $0.key < $1.key }
@@ -238,8 +243,27 @@ extension Committer {
         _ outstanding: inout Outstanding, _ transport: inout some Transport & ~Copyable
     ) {
         let loops = allLoops
-        var common: [LoopMessage] = []
+        var messages = [[LoopMessage]](repeating: [], count: loops.count)
+        func tellAll(_ message: LoopMessage) {
+            for index in messages.indices { messages[index].append(message) }
+        }
         let run = node.state.run
+        var answers: [UInt64: LoggedOutcome] = [:]
+        for logged in row.outcomes where logged.run == run { answers[logged.number] = logged }
+        func tellAnswer(_ number: UInt64) {
+            guard let logged = answers.removeValue(forKey: number),
+                let request = outstanding.take(number)
+            else { return }
+            answer(request, node.outcome(logged), &messages)
+        }
+        // Answers without a place among the events are those of earlier transactions.
+        let placed = row.events.compactMap { event -> UInt64? in
+            guard case .answered(let answered, let number) = event, answered == run else {
+                return nil
+            }
+            return number
+        }
+        for number in Set(answers.keys).subtracting(placed).sorted() { tellAnswer(number) }
         for event in row.events {
             switch event {
             case .tookOver(let name):
@@ -247,25 +271,22 @@ extension Committer {
                     "another node is active",
                     metadata: ["node": "\(name)", "epoch": "\(row.position.epoch)"])
             case .runBegan, .runEnded: break
-            case .fanout(let fanout): common.append(.fanout(fanout))
+            case .fanout(let fanout): tellAll(.fanout(fanout))
             case .weight(let project, let weight):
                 book.setWeight(weight, of: project)
-                common.append(.weight(project, weight))
+                tellAll(.weight(project, weight))
             case .disconnect(let project, let ordinal, let holder):
-                common.append(.disconnect(project, ordinal, holder))
-            case .cancel(let project, let sequence): common.append(.cancel(project, sequence))
-            case .receipts(let project): common.append(.receipts(project))
+                tellAll(.disconnect(project, ordinal, holder))
+            case .cancel(let project, let sequence): tellAll(.cancel(project, sequence))
+            case .receipts(let project): tellAll(.receipts(project))
             case .revoked(let keyID):
-                common.append(.revoked(keyID: keyID))
+                tellAll(.revoked(keyID: keyID))
                 revocations.revoked(keyID)
             case .connected(let project, let ordinal, let number):
-                common.append(.connected(project, ordinal, connectionNumber: number))
+                tellAll(.connected(project, ordinal, connectionNumber: number))
+            case .answered(let answered, let number):
+                if answered == run { tellAnswer(number) }
             }
-        }
-        var messages = [[LoopMessage]](repeating: common, count: loops.count)
-        for logged in row.outcomes where logged.run == run {
-            guard let request = outstanding.take(logged.number) else { continue }
-            answer(request, node.outcome(logged), &messages)
         }
         settle(node, at: row.position, &outstanding, &messages)
         if node.learn(row.events) {

@@ -100,6 +100,9 @@ extension Committer {
             case .receiptKept(let project?): events.append(.receipts(project))
             default: break
             }
+            if case .node(let run, let number, _) = request.reply, !outcome.isUnfinished {
+                events.append(.answered(run: run, number: number))
+            }
         }
         return events
     }

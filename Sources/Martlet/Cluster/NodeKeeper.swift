@@ -147,7 +147,8 @@ final class NodeKeeper: Sendable {
     ) throws(LogError) {
         try log.report(configuration.report(cluster), within: ClusterLimits.attempt)
         let nodes = try log.nodes(within: ClusterLimits.attempt)
-        let alive = nodes.filter { $0.age < ClusterLimits.silence }.map(\.report.name)
+        let alive = nodes.filter { $0.age < ClusterLimits.silence && !$0.report.address.isEmpty }
+            .map(\.report.name)
         rank = alive.firstIndex(of: configuration.node) ?? 0
         var silent: [String] = []
         if cluster.isActive, ClusterState.now - steadySince > ClusterLimits.silence {

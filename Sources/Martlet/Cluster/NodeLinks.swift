@@ -33,6 +33,10 @@ final class NodeLinks: Sendable {
         var outgoingEpoch: UInt32 = 0
         /// Rises with each link to an active node.
         var sessions: UInt64 = 0
+        /// Whether the log tells of the missing link.
+        var hasTold = false
+        /// Links of peers that have not proved to be nodes.
+        var strangerCount = 0
         var isStopping = false
     }
 
@@ -132,9 +136,11 @@ final class NodeLinks: Sendable {
             guard peer >= 0 else { continue }
             let outbox = LinkOutbox(limit: ClusterLimits.linkBytesMax)
             let isTaken = state.withLock { state in
-                guard state.peers.count < ClusterLimits.linksMax, !state.isStopping else {
-                    return false
-                }
+                guard state.strangerCount < ClusterLimits.strangersMax,
+                    state.peers.count - state.strangerCount < ClusterLimits.linksMax,
+                    !state.isStopping
+                else { return false }
+                state.strangerCount += 1
                 state.peers[ObjectIdentifier(outbox)] = outbox
                 return true
             }
@@ -142,25 +148,36 @@ final class NodeLinks: Sendable {
                 let thread = try? SystemThread(
                     name: "martlet-peer",
                     { [self] in
-                        serve(NodeSocket(descriptor: peer), outbox)
-                        state.withLock {
-                            _ = $0.peers.removeValue(forKey: ObjectIdentifier(outbox))
-                        }
+                        let isStranger = serve(NodeSocket(descriptor: peer), outbox)
+                        forget(outbox, isStranger: isStranger)
                     })
             else {
                 close(peer)
-                state.withLock { _ = $0.peers.removeValue(forKey: ObjectIdentifier(outbox)) }
+                if isTaken { forget(outbox, isStranger: true) }
                 continue
             }
             thread.detach()
         }
     }
 
-    private func serve(_ socket: consuming NodeSocket, _ outbox: LinkOutbox) {
+    private func forget(_ outbox: LinkOutbox, isStranger: Bool) {
+        state.withLock { state in
+            state.peers[ObjectIdentifier(outbox)] = nil
+            if isStranger { state.strangerCount -= 1 }
+        }
+    }
+
+    /// - Returns: whether the peer has not proved to be a node.
+    private func serve(_ socket: consuming NodeSocket, _ outbox: LinkOutbox) -> Bool {
         Self.ignoreBrokenPipes()
         var epoch: UInt32?
+        var isStranger = true
         _ = socket.serve(
-            secret: secret, isServer: true, outbox, opened: {}, tick: { !isStopping },
+            secret: secret, isServer: true, outbox,
+            opened: {
+                isStranger = false
+                state.withLock { $0.strangerCount -= 1 }
+            }, tick: { !isStopping },
             received: { frame in
                 switch frame {
                 case .hello(let hello):
@@ -190,6 +207,7 @@ final class NodeLinks: Sendable {
                     return false
                 }
             })
+        return isStranger
     }
 
     private func hello(isActive: Bool) -> NodeHello {
@@ -285,6 +303,7 @@ final class NodeLinks: Sendable {
                                 state.outgoing = outbox
                                 state.outgoingEpoch = target.epoch
                                 state.sessions += 1
+                                state.hasTold = false
                             }
                         case .committed: break
                         case .ping(let ping):
@@ -297,8 +316,12 @@ final class NodeLinks: Sendable {
                         committer.withLock { $0 }?.wake()
                         return true
                     })
-                logger.debug("a link has ended", metadata: ["reason": "\(reason)"])
+                note(reason, target.address)
             } catch {
+                switch error {
+                case .refused: note("nothing listens there", target.address)
+                case .failed(let text): note(text, target.address)
+                }
                 // A process that was there has ended, so the lease need not be waited for.
                 if case .refused = error, met == target.epoch {
                     cluster.withLock { state in
@@ -312,6 +335,18 @@ final class NodeLinks: Sendable {
             state.withLock { if $0.outgoing === outbox { $0.outgoing = nil } }
             usleep(50_000)
         }
+    }
+
+    /// Tells once why there is no link. Without a link no command of this node is applied.
+    private func note(_ reason: String, _ address: NodeAddress) {
+        let isNew = state.withLock { state in
+            defer { state.hasTold = true }
+            return !state.hasTold && !state.isStopping
+        }
+        guard isNew else { return }
+        logger.warning(
+            "there is no link to the active node",
+            metadata: ["address": "\(address.text)", "reason": "\(reason)"])
     }
 
     /// Whether the link to the active node stands.

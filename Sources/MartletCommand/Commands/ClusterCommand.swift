@@ -75,11 +75,8 @@ struct ClusterInitCommand: ReportingCommand {
     func perform() async throws {
         let part = try ProgramParts.requiredCluster()
         let folder = folder.access.folder
-        // A new folder gets its keys, which all nodes share.
-        if access(folder + "/data.mdb", F_OK) != 0 || access(folder + "/admin.key", F_OK) != 0 {
-            try await Broker.open(BrokerConfiguration(folder: folder)).close()
-        }
-        guard try position(of: folder) == nil else {
+        let isThere = access(folder + "/data.mdb", F_OK) == 0
+        guard try !isThere || position(of: folder) == nil else {
             throw MartletError(
                 .alreadyExists,
                 """
@@ -87,6 +84,10 @@ struct ClusterInitCommand: ReportingCommand {
                 rebase' begins another.
                 """, field: "data")
         }
+        // The keys of the folder are those of all nodes, so they are made before the folder is copied.
+        let broker = try await Broker.open(BrokerConfiguration(folder: folder))
+        _ = try broker.webPushSecret()
+        try await broker.close()
         try begin(folder, try part.make(log.cluster))
         output.json
             ? JSON.print(["data": folder])
