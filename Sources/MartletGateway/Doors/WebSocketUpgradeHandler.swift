@@ -23,6 +23,7 @@ final class WebSocketUpgradeHandler: ChannelInboundHandler, RemovableChannelHand
     typealias InboundOut = HTTPRequestPart
 
     private let gateway: Gateway
+    private var isHTTP = false
     /// The request that is taken over at its end.
     private var taken: (offer: WebSocketOffer, key: String, address: PeerAddress)?
 
@@ -32,13 +33,34 @@ final class WebSocketUpgradeHandler: ChannelInboundHandler, RemovableChannelHand
         switch unwrapInboundIn(data) {
         case .head(let head):
             taken = context.channel.isStream ? nil : offer(for: head, context)
-            if taken == nil { context.fireChannelRead(data) }
+            if taken == nil {
+                tellHTTP(context)
+                context.fireChannelRead(data)
+            }
         case .body: if taken == nil { context.fireChannelRead(data) }
         case .end:
             guard let taken else { return context.fireChannelRead(data) }
             self.taken = nil
             handOver(taken.offer, key: taken.key, taken.address, context)
         }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        tellHTTP(context)
+        context.fireErrorCaught(error)
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case ChannelEvent.inputClosed = event { tellHTTP(context) }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    /// The connection needs the task that serves requests.
+    private func tellHTTP(_ context: ChannelHandlerContext) {
+        guard !isHTTP else { return }
+        isHTTP = true
+        let pipeline = context.pipeline.syncOperations
+        (try? pipeline.handler(type: PeerBytesHandler.self))?.peer.speaksHTTP()
     }
 
     private func offer(
@@ -103,6 +125,7 @@ final class WebSocketUpgradeHandler: ChannelInboundHandler, RemovableChannelHand
                 ByteToMessageHandler(WebSocketFrameDecoder(maxFrameSize: offer.messageBytesMax)),
                 offer.makeHandler(WebSocketPeer(bytes.peer, address: address)),
             ])
+        bytes.peer.speaksWebSocket()
         // The request is still on its way through these handlers.
         let bound = NIOLoopBound(context.pipeline.syncOperations, eventLoop: context.eventLoop)
         context.eventLoop.execute { Self.removeHTTP(from: bound.value) }

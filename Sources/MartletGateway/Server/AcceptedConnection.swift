@@ -11,12 +11,17 @@ import Synchronization
 /// Closes an accepted connection before dropping it, unless `take` handed the connection out.
 final class AcceptedConnection<Value: ServerChildChannelValue>: ServerChildChannelValue {
     let channel: any Channel
+    let peer: GatewayPeer
     private let value: Mutex<Value?>
 
-    init(_ value: Value) {
+    init(_ value: Value, _ peer: GatewayPeer) {
         channel = value.channel
+        self.peer = peer
         self.value = Mutex(value)
     }
+
+    /// Keeps the connection until its channel has closed.
+    func keep() { channel.closeFuture.whenComplete { _ in withExtendedLifetime(self) {} } }
 
     /// Hands out the connection; nil after the first call.
     func take() -> Value? {

@@ -85,6 +85,19 @@ final class ConnectionTable: Sendable {
         state.withLock { state in _ = state.remove(number) }
     }
 
+    /// Waits until all WebSockets have ended, for some seconds at most: the server waits for tasks of connections alone,
+    /// and WebSockets have none.
+    func waitForWebSockets() async {
+        for _ in 0..<Self.looks {
+            let isOpen = state.withLock { $0.peers.values.contains(where: \.isWebSocket) }
+            guard isOpen else { return }
+            try? await Task.sleep(for: Self.look)
+        }
+    }
+
+    private static let look = Duration.milliseconds(20)
+    private static let looks = 250
+
     /// Removes the strangers that make room. The place of a stranger is the number of connections that its address
     /// would have if the address lost its older strangers before.
     private func makeRoom(_ state: inout State) -> [GatewayPeer] {

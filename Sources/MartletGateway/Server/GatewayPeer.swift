@@ -17,6 +17,8 @@ final class GatewayPeer: Sendable {
     let arrived = ContinuousClock.now
     private let channel: any Channel
     private let gateway: Gateway
+    private let isHTTP: EventLoopPromise<Bool>
+    private let becameWebSocket = Atomic<Bool>(false)
     private let hasRightCredential = Atomic<Bool>(false)
     /// Streams with requests of a stranger, and streams refused for their number.
     private let openStreams = Atomic<Int>(0)
@@ -25,6 +27,7 @@ final class GatewayPeer: Sendable {
     init(_ channel: any Channel, _ gateway: Gateway) {
         self.channel = channel
         self.gateway = gateway
+        isHTTP = channel.eventLoop.makePromise()
         address = channel.remoteAddress?.ipAddress.flatMap { PeerAddress($0) } ?? .loopback
         isProxy = gateway.broker.isProxy(address)
     }
@@ -65,6 +68,23 @@ final class GatewayPeer: Sendable {
 
     /// Notes a right credential of a connection without requests.
     func trust() { hasRightCredential.store(true, ordering: .relaxed) }
+
+    // MARK: The protocol
+
+    /// Notes that the connection speaks HTTP, has failed or has ended. Later notes have no effect.
+    func speaksHTTP() { isHTTP.succeed(true) }
+
+    /// Notes that the connection became a WebSocket with its first request.
+    func speaksWebSocket() {
+        becameWebSocket.store(true, ordering: .relaxed)
+        isHTTP.succeed(false)
+    }
+
+    var isWebSocket: Bool { becameWebSocket.load(ordering: .relaxed) }
+
+    /// Waits for the first request or the end of the connection.
+    /// - Returns: false for a WebSocket.
+    func waitForHTTP() async -> Bool { (try? await isHTTP.futureResult.get()) ?? true }
 
     // MARK: Streams of HTTP/2
 

@@ -20,6 +20,7 @@ public final class GatewayServer: Service {
     /// Gateway that answers the requests. Address, certificate and bounds are in its configuration.
     public let gateway: Gateway
     private let server: any Service
+    private let connections: ConnectionTable
     /// nil: plain HTTP.
     private let certificate: ServerCertificate?
     private let bound: EventLoopPromise<UInt16>
@@ -39,9 +40,10 @@ public final class GatewayServer: Service {
             }
             self.certificate = certificate
             let (most, perAddress) = Self.connectionsMax(configuration)
-            let builder = try Self.builder(
-                gateway, certificate,
-                ConnectionTable(most: most, perAddress: perAddress, configuration.logger))
+            let connections = ConnectionTable(
+                most: most, perAddress: perAddress, configuration.logger)
+            self.connections = connections
+            let builder = try Self.builder(gateway, certificate, connections)
             let responder = Responder(gateway)
             server = try builder.buildServer(
                 configuration: ServerConfiguration(
@@ -79,6 +81,7 @@ public final class GatewayServer: Service {
         defer { watch?.cancel() }
         do {
             try await server.run()
+            await connections.waitForWebSockets()
             bound.fail(CancellationError())
         } catch {
             let error = explained(error)

@@ -35,11 +35,15 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
     ) -> EventLoopFuture<AcceptedConnection<Base.Value>> {
         let peer = GatewayPeer(channel, gateway)
         guard let number = connections.enter(peer) else {
+            peer.speaksHTTP()
             channel.close(promise: nil)
             return channel.eventLoop.makeFailedFuture(ChannelError.ioOnClosedChannel)
         }
         let connections = connections
-        channel.closeFuture.whenComplete { _ in connections.leave(number) }
+        channel.closeFuture.whenComplete { _ in
+            connections.leave(number)
+            peer.speaksHTTP()
+        }
         readLittle(channel)
         // The handshake has its limit from its turn on.
         if let handshakeLimit { endWithoutHTTP(channel, after: handshakeLimit * Self.waitFactor) }
@@ -62,18 +66,20 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
                     endWithoutHTTP(channel, after: handshakeLimit)
                 }
             }
-            return value.map { AcceptedConnection($0) }
+            return value.map { AcceptedConnection($0, peer) }
         } catch {
             return channel.eventLoop.makeFailedFuture(error)
         }
     }
 
-    /// Serves the connection in a task of its own. On cancellation the channel is closed, and the close ends the
-    /// task. The task is not cancelled, because a cancelled task drops HTTP/2 streams.
+    /// Serves the connection in a task of its own, from its first request on. A WebSocket has no task, because its
+    /// handlers need none, and a task keeps several kilobytes. On cancellation the channel is closed, and the close ends
+    /// the task. The task is not cancelled, because a cancelled task drops HTTP/2 streams.
     func handle(value: AcceptedConnection<Base.Value>, logger: Logger) async {
-        guard let connection = value.take() else { return }
         let (base, channel) = (base, value.channel)
         await withTaskCancellationHandler {
+            guard await value.peer.waitForHTTP() else { return value.keep() }
+            guard let connection = value.take() else { return }
             await Task { await base.handle(value: connection, logger: logger) }.value
         } onCancel: {
             channel.close(promise: nil)

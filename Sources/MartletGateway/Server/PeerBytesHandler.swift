@@ -216,6 +216,7 @@ final class PeerBytesHandler: ChannelDuplexHandler {
                 return true
             }
             mode = .frames(FrameScanner(now: .now))
+            peer.speaksHTTP()
             return take(bytes.dropFirst(beginning.count - before.count), context)
         case .requests, .handedOver: return true
         case .frames(var scanner):
