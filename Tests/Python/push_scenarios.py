@@ -471,8 +471,8 @@ def identities(server):
     # A broker writes something of its own soon after its start.
     time.sleep(2.5)
     before = written()
-    # A million with MARTLET_PUSH_HELLOS=1000000.
-    hellos = int(os.environ.get("MARTLET_PUSH_HELLOS", "2000"))
+    # A million with PUSH_HELLOS=1000000.
+    hellos = int(os.environ.get("PUSH_HELLOS", "2000"))
     for _ in range(hellos):
         agent = server.agent().connect()
         agent.close()
