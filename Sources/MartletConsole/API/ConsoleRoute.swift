@@ -132,13 +132,13 @@ package struct ConsoleRoute: Sendable {
         }
     }
 
-    /// Whether a call is a person's act, which prolongs the session. A page that asks by itself says so, and a browser
-    /// opens a broken stream again by itself.
+    /// Whether a call is a person's act and prolongs the session. A page tells the calls without an act of the person,
+    /// and a browser opens a broken stream again without the person.
     private func isUse(_ call: GatewayCall) -> Bool {
         name != "events" && call.header(Self.background) == nil
     }
 
-    /// The header of a call that a page makes by itself.
+    /// The header of a call without an act of the person.
     static let background = "x-martlet-background"
 
     /// The person behind a call, with the rights that the route takes.

@@ -144,7 +144,7 @@ struct MessageDraft {
         return file.message
     }
 
-    /// Whether a message has nothing for a device or an app. Data with an empty value is data.
+    /// Whether a message is empty for a device and an app. Data with an empty value is data.
     private static func isEmpty(_ message: JSONValue) -> Bool {
         if case .object(let data)? = message["data"], !data.isEmpty { return false }
         return hasNothing(message)

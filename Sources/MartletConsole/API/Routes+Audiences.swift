@@ -107,7 +107,7 @@ extension ConsoleRoute {
 }
 
 extension ConsoleCall {
-    /// Notes a change of a topic. Without a changed instance nothing has happened.
+    /// Notes a change of a topic. A call without a changed instance leaves no line.
     fileprivate func noteTopic(_ action: String, _ count: Int) throws {
         guard count > 0 else { return }
         try note(action, "\(call["topic"]), \(count) instances", in: project)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cookies of the console: the secret of a session, and a mark by which a browser is known that has signed in as a user
-// before. The names have a part that differs from broker to broker, because browsers keep one set of cookies for all ports
-// of a host. A name with __Host- binds a cookie to its host and to TLS. Source: RFC 6265bis §4.1.3. Rests on
+// The cookies of the console: the secret of a session, and the mark of a browser in which a user has signed in before. The
+// names have a part that differs from broker to broker, because browsers keep a single set of cookies for all ports of a
+// host. A name with __Host- binds a cookie to its host and to TLS. Source: RFC 6265bis §4.1.3. Rests on
 // AuthenticationKey.
 
 import Martlet
@@ -16,7 +16,7 @@ struct Cookies: Sendable {
     let session: String
     private let mark: String
 
-    /// Cookies of a name that are looked at: those of other paths and of attackers may come before the right one.
+    /// Cookies of a name that are looked at: cookies of other paths and of attackers may come before the right cookie.
     private static let valuesMax = 8
     /// Half a year.
     private static let markSeconds: Int64 = 180 * 86_400

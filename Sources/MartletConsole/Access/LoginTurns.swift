@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Logins, one at a time: a digest of a password takes 32 MiB and some 60 ms. Wrong passwords for a name from a network make
-// the next attempt from there wait, twice as long each time, up to ten seconds. Very many wrong passwords for a name, from
-// all networks, make every browser wait that has not signed in as this user before. Names that do not exist are counted
-// too, so that no wait tells which names exist. Rests on PasswordRecord.
+// Logins in turn: a digest of a password takes 32 MiB and some 60 ms. Wrong passwords for a name from a network make the
+// next attempt from there wait, twice as long each time, up to ten seconds. Very many wrong passwords for a name, from all
+// networks, make every unknown browser wait. Unknown names are counted too, so a wait does not tell an existing name. Rests
+// on PasswordRecord.
 
 import Martlet
 import MartletAccess
@@ -56,7 +56,7 @@ actor LoginTurns {
 
     private func compareNow(_ attempt: LoginAttempt) throws(MartletError) -> Int? {
         let now = ContinuousClock.now
-        // A longer name is nobody's, and is kept nowhere.
+        // No user has a longer name, and a longer name is kept nowhere.
         let name = attempt.name.utf8.count <= 64 ? attempt.name : ""
         let place = Place(name: name, network: attempt.isKnown ? nil : attempt.network)
         let waits = [

@@ -25,8 +25,8 @@ enum Origin {
     private static let foreign = MartletError(
         .permissionDenied, "The change comes from a page that is not the console's.")
 
-    /// A console that this machine alone reaches answers under names of this machine alone. A page of another site whose
-    /// name leads here would otherwise be of the console's origin (DNS rebinding).
+    /// A console for browsers of the same machine answers under names of the machine alone. Otherwise a page of another
+    /// site with a name that leads here would be of the console's origin (DNS rebinding).
     /// - Throws: `PERMISSION_DENIED` for another name.
     static func requireHost(_ call: GatewayCall, of console: Console) throws(MartletError) {
         guard console.isForThisMachine, let host = call.header("host"), !isLoopback(host)

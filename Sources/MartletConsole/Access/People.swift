@@ -56,7 +56,7 @@ package final class People: Sendable {
     // MARK: Sessions
 
     /// The person whose session a cookie has.
-    /// - Parameter isUse: whether the call prolongs the session; false for what a page does by itself.
+    /// - Parameter isUse: whether the call prolongs the session; false for a call without an act of the person.
     /// - Throws: `UNAUTHENTICATED` without an open session, `UNAVAILABLE` if the file of users cannot be read.
     package func session(
         in cookie: String, isUse: Bool = true

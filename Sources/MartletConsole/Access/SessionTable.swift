@@ -36,7 +36,7 @@ struct SessionTable: Sendable {
     }
 
     /// Adds a session. Beyond the bound for a user, the user's session that was silent longest ends. Beyond the bound
-    /// for all, that of the user with most sessions ends, so that nobody ends the sessions of others.
+    /// for all, a session of the user with most sessions ends, so a user cannot end the sessions of another user.
     mutating func add(_ session: Session) {
         let own = sessions.values.filter { $0.owner == session.owner }
         if own.count >= Limits.consoleSessionsPerUserMax {
@@ -55,7 +55,7 @@ struct SessionTable: Sendable {
 
     mutating func end(_ digest: String) { sessions[digest] = nil }
 
-    /// The session with the rights that its user has now. The session goes on.
+    /// The session with the present rights of the user. The session goes on.
     /// - Returns: nil for a session that is unknown, too old, silent for too long, or of a changed user. Such a session
     ///   ends.
     mutating func use(_ digest: String, _ list: AccessList, at now: Instant) -> Session? {
@@ -68,7 +68,7 @@ struct SessionTable: Sendable {
         return session
     }
 
-    /// As `use`, and nothing is changed.
+    /// As `use`, without a change.
     func look(_ digest: String, _ list: AccessList, at now: Instant) -> Session? {
         guard var session = sessions[digest] else { return nil }
         let milliseconds = now.millisecondsSince1970
