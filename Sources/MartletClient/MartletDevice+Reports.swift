@@ -17,9 +17,9 @@ extension MartletDevice {
     }
 
     /// RCP-2: reports that the application has shown the message. The broker counts the report (REP-1) and tells
-    /// the sender, if the sender asked for receipts. The device repeats the report on later connections until the
-    /// broker answers; at most 1000 receipts wait. For a message that was now or never, the device reports only if
-    /// the sender asked for receipts.
+    /// the sender, if the sender asked for receipts. The message is acknowledged at once. The device repeats the
+    /// report on later connections until the broker answers; at most 1000 receipts wait. For a message that was now
+    /// or never, the device reports only if the sender asked for receipts.
     public func displayed(_ message: IncomingMessage) { report(.displayed, of: message) }
 
     /// RCP-2: reports that the user has opened the message. Waits and repeats like `displayed(_:)`.
@@ -27,6 +27,12 @@ extension MartletDevice {
 
     private func report(_ kind: ReceiptKind, of message: IncomingMessage) {
         guard message.wantsReceipts || message.isStored else { return }
+        // REP-1: a shown message is taken. Its acknowledgement leaves before the report, so that at no moment a message
+        // counts as displayed and not as received.
+        if message.isStored {
+            ledger.take(message.streamID)
+            acknowledge(ifDue: false)
+        }
         keep(
             PendingReceipt(
                 kind: kind,

@@ -145,6 +145,8 @@ private func receipt(_ connection: FakeConnection) async -> ReceiptRequest? {
             await device.opened(unwanted)
             let counted = try #require(try await messages.next())
             await device.opened(counted)
+            // REP-1: what was opened is acknowledged before.
+            #expect(await first.acknowledgement() == 4)
             let zero = try #require(await receipt(first))
             #expect(zero.kind == .opened && zero.streamID == 4)
             first.send(.done(Done(correlation: zero.correlation)))
@@ -158,6 +160,7 @@ private func receipt(_ connection: FakeConnection) async -> ReceiptRequest? {
             let two = try #require(await receipt(first))
             #expect(two.kind == .received && two.streamID == 1 << 63 | 6)
             await device.displayed(stored)
+            #expect(await first.acknowledgement() == 5)
             let three = try #require(await receipt(first))
             #expect(three.kind == .displayed && three.streamID == 5)
             first.fail(.notFound, correlation: three.correlation)

@@ -5,12 +5,14 @@
 #
 #   python console_browser.py PROGRAM FOLDER_OF_PICTURES
 
+import http.client
 import json
 import os
 import pathlib
 import re
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -33,10 +35,10 @@ LOOPS = 8
 class Broker:
     """The program with a gateway, on a folder of its own."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, http="127.0.0.1:0", more=()):
         self.folder = folder
         self.process = None
-        self.http = "127.0.0.1:0"
+        self.http, self.more = http, more
 
     def run(self, *words, text=None):
         done = subprocess.run(
@@ -51,7 +53,7 @@ class Broker:
         # A loop has places for as many apps as it may have descriptors, so a crowd needs several loops.
         self.process = subprocess.Popen(
             [PROGRAM, "gateway", "--data", self.folder, "--port", "0", "--http", self.http, "--json",
-             "--loops", str(LOOPS), "--limit", "registrations-per-second-per-address=0"],
+             "--loops", str(LOOPS), "--limit", "registrations-per-second-per-address=0", *self.more],
             stdout=subprocess.PIPE, text=True)
         ready = json.loads(self.process.stdout.readline())
         self.port, self.url, self.transport = ready["port"], ready["http"], ready["transport"]
@@ -390,6 +392,76 @@ def addresses(page, broker):
     page.driver.get_log("browser")
 
 
+def refused_stream(page, broker):
+    """A person with as many streams as there may be is told so, and no longer that the broker is silent."""
+    page.go(broker.url, "#/project/tides/topics", "Topics")
+    # HTTP/1.1 has six connections for a browser, so the streams are those of another client with the same cookie.
+    cookie = "; ".join(f"{one['name']}={one['value']}" for one in page.driver.get_cookies())
+    page.driver.get("about:blank")
+    held = []
+
+    def hold():
+        client = http.client.HTTPConnection(broker.url.split("//")[1])
+        client.request("GET", "/console/api/v1/events", headers={"cookie": cookie})
+        answer = client.getresponse()
+        if answer.status == 200:
+            held.append((client, answer))
+        return len(held) == 8
+
+    # The place of the page's own stream is free as soon as the server sees its end.
+    page.wait("eight streams", hold)
+    page.go(broker.url, "#/project/waves/topics", "Topics")
+    page.see("There are as many open pages as there may be; close one.")
+    for client, answer in held:
+        answer.close()
+        client.close()
+    page.wait("live again", lambda: "as many open pages" not in page.text(), 30)
+    page.driver.get_log("browser")
+
+
+def narrow(page, broker):
+    """On a telephone no part of a page is out of reach: settings of a project, a refusal, the menu."""
+    page.size(390, 700)
+    page.go(broker.url, "#/projects", "Projects")
+    page.press("tides")
+    page.see("Quotas of tides")
+    page.see("Topic changes per second")
+    assert page.driver.execute_script("return document.documentElement.scrollWidth") <= 390
+    page.go(broker.url, "#/project/tides/compose?topic=tides", "Compose")
+    page.driver.execute_script("document.querySelector('#title').value = '';")
+    page.driver.execute_script("document.querySelector('#send').scrollIntoView({block: 'start'});")
+    page.press("Send")
+    page.see("The message is empty")
+    page.wait("the refusal is on the screen", lambda: page.driver.execute_script("""
+        const { top, bottom } = document.querySelector('[role=alert]').getBoundingClientRect();
+        return top >= 0 && bottom <= innerHeight;"""))
+    page.press("Menu")
+    page.wait("the menu", lambda: page.find(".fold").is_displayed())
+    page.driver.switch_to.active_element.send_keys("\ue00c")
+    page.wait("no menu", lambda: not page.find(".fold").is_displayed())
+    assert page.driver.switch_to.active_element.text == "Menu"
+    page.size(1440, 1000)
+    page.clean("a narrow screen")
+
+
+def cancelled(page, broker):
+    """A message that one of three has got is cancelled: who has it does not count as without it."""
+    page.size(1440, 1000)
+    message = broker.json("send", "--project", "tides", "--condition", "'tides' in topics && !('silent' in topics)",
+                          "--title", "Halt")["messageID"].split("/")[-1]
+    page.go(broker.url, f"#/project/tides/messages/{message}", f"Message {message}")
+    page.wait("one of three", lambda: page.find('[data-count="Received"]').text == "1", 30)
+    page.press("Cancel the message")
+    page.find("dialog button:last-of-type").click()
+    page.see("It had gone out to 1 device already; that one keeps it.")
+    page.see("At its end: no device is pending.")
+    page.wait("no button to cancel", lambda: "Cancel the message" not in page.text())
+    page.press("List them")
+    page.wait("the missing two, and why", lambda: "cancelled" in page.find("main").text and
+              len(page.driver.find_elements(By.CSS_SELECTOR, "td.token")) == 2)
+    page.clean("a cancelled message")
+
+
 def tabs(page, broker):
     """More tabs than a browser has connections for a host."""
     first = page.driver.current_window_handle
@@ -472,7 +544,8 @@ def pictures(page, broker, message, token):
                 time.sleep(0.5)
                 broad = page.driver.execute_script("return document.documentElement.scrollWidth")
                 assert broad <= width, f"{one} is {broad} pixels wide at {width}"
-                name = re.sub(r"[^a-z]+", "-", one.split("?")[0].split(token)[0].lower()).strip("-")
+                plain = one.split("?")[0].split(token)[0].replace(f"messages/{message}", "message")
+                name = re.sub(r"[^a-z]+", "-", plain.lower()).strip("-")
                 page.driver.save_screenshot(str(PICTURES / f"{name}-{mode}-{width}.png"))
                 if width == 1440:
                     # The policy of the pages admits no script of others: the driver runs axe itself.
@@ -523,8 +596,11 @@ def main():
             focus(page, broker)
             addresses(page, broker)
             tabs(page, broker)
+            refused_stream(page, broker)
+            narrow(page, broker)
             keyboard(page, broker)
             pictures(page, broker, message, devices.all[1][1])
+            cancelled(page, broker)
             roles(page, broker)
             restart(page, broker)
             log = broker.run("audit")

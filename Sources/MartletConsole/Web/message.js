@@ -84,6 +84,7 @@ export async function one(body, context) {
     if (!report) { put(told, done("The message is cancelled.")); put(stop); return; }
     await look();
     const had = Math.max(answer.delivered, report.counts.sent, received(report.counts));
+    if (report.counts.pending === 0) put(stop);
     put(told, done(`Cancelled. It had gone out to ${amount(had, "device")} already; ${had === 1 ? "that one keeps" : "these keep"} it.`));
   }
   const button = (label) => (context.may("sender") ? action(label, { class: "danger small" }, told, cancel) : null);
