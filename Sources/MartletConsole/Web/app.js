@@ -181,7 +181,14 @@ async function explain(project) {
 }
 
 api.onEnd(over);
-live.onOver(over);
+live.onOver(async () => {
+  // A person who has changed the password has another session, and the stream was the former one's.
+  const session = await api.quiet.get("session").catch(() => ({}));
+  if (!session.user) { over(); return; }
+  api.useSession(session);
+  state.session = session;
+  live.follow(place().project);
+});
 live.onRefusal(explain);
 live.onState((reason) => {
   banner.classList.toggle("hidden", !reason);
