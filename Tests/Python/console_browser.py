@@ -462,6 +462,24 @@ def cancelled(page, broker):
     page.clean("a cancelled message")
 
 
+def password(page, broker):
+    """A person changes the own password, and stays signed in."""
+    page.press("Password")
+    page.type("#password-current", PASSWORD)
+    page.type("#password-next", PASSWORD + " 2")
+    page.press("Change")
+    page.wait("the dialog closes", lambda: not page.driver.find_elements(By.CSS_SELECTOR, "dialog"))
+    page.press("People")
+    page.heading("People")
+    page.press("Sign out")
+    page.see("You are signed out.")
+    page.type("#name", "ann")
+    page.type("#password", PASSWORD + " 2")
+    page.press("Sign in")
+    page.see("People")
+    page.clean("the own password")
+
+
 def tabs(page, broker):
     """More tabs than a browser has connections for a host."""
     first = page.driver.current_window_handle
@@ -602,6 +620,7 @@ def main():
             keyboard(page, broker)
             pictures(page, broker, message, devices.all[1][1])
             roles(page, broker)
+            password(page, broker)
             restart(page, broker)
             log = broker.run("audit")
             for action in ["link.open", "session.begin", "message.send", "message.cancel", "user.remove", "project.create", "key.create"]:
