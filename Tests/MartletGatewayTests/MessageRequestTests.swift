@@ -21,7 +21,8 @@ private func lines(_ body: String, for platform: Platform) throws -> [String] {
     guard let variant = variants.first(where: { $0.platforms.contains(platform) }) else {
         return []
     }
-    let message = try Message(decoding: variant.body, unknownTags: .refuse)
+    // The collapse key of a block goes along for push services of others, and devices skip the field.
+    let message = try Message(decoding: variant.body, unknownTags: .skip)
     var lines = ["lifespan \(variant.lifespan)", "priority \(variant.priority)"]
     if case .named(let key) = variant.collapse { lines.append("collapse \(key)") }
     if let package = variant.restrictedPackageName { lines.append("only \(package)") }
