@@ -199,8 +199,8 @@ struct ForwardingTests {
                 try Outcome(forwarded: [format, OutcomeKind.done.rawValue])
             }
         }
-        #expect(throws: ForwardingError.unknown(field: "CommandKind", number: 26)) {
-            try Command(forwarded: [1, 26])
+        #expect(throws: ForwardingError.unknown(field: "CommandKind", number: 27)) {
+            try Command(forwarded: [1, 27])
         }
         #expect(throws: ForwardingError.unknown(field: "OutcomeKind", number: 0)) {
             try Outcome(forwarded: [1, 0])
@@ -229,7 +229,7 @@ struct ForwardingTests {
             ([1, 16, 1, 0, 0, 0, 0, 7, 7, 7, 7, 0, 0], .malformed(field: "marks", offset: 6)),
             // A flag of acknowledgements without a meaning.
             (
-                [1, 16, 1, 0x10, 0, 0, 1, 7, 0, 0],
+                [1, 16, 1, 0x20, 0, 0, 1, 7, 0, 0],
                 .malformed(field: "acknowledgement flags", offset: 3)
             ),
             // A text that is not UTF-8.

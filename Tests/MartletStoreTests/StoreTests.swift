@@ -124,7 +124,7 @@ struct StoreTests {
         return try direct + direct.flatMap { try children(of: $0) }
     }
 
-    @Test("A folder of a newer format is refused, and says which", arguments: [13, 77] as [UInt32])
+    @Test("A folder of a newer format is refused, and says which", arguments: [14, 77] as [UInt32])
     func newerFormat(version: UInt32) throws {
         let bench = try StoredBench()
         try bench.reopen { folder in
@@ -134,9 +134,9 @@ struct StoreTests {
                 _ = try Store(StoreConfiguration(folder: folder))
                 Issue.record("the folder was opened")
             } catch StoreOpenError.newerFormat(let found, let known) {
-                #expect(found == version && known == 12)
+                #expect(found == version && known == 13)
             }
-            try raw.change("meta", Array("format".utf8), little(12 as UInt32))
+            try raw.change("meta", Array("format".utf8), little(13 as UInt32))
         }
     }
 
@@ -155,9 +155,9 @@ struct StoreTests {
                 _ = try Store(configuration)
                 Issue.record("the folder was opened")
             } catch StoreOpenError.olderFormat(let found, let known) {
-                #expect(found == 4 && known == 12)
+                #expect(found == 4 && known == 13)
             }
-            try raw.change("meta", Array("format".utf8), little(12 as UInt32))
+            try raw.change("meta", Array("format".utf8), little(13 as UInt32))
         }
     }
 
