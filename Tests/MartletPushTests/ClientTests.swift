@@ -34,7 +34,8 @@ struct ClientTests {
     func headers() async throws {
         let service = try PushService()
         let client = client(of: service)
-        for (port, name) in [(service.start.port, "h2"), (service.start.plain, "http/1.1")] {
+        let services = [(service.start.port, "h2"), (service.start.plain, "http/1.1")]
+        for (count, (port, name)) in zip(1..., services) {
             let base = "https://localhost:\(port)/push/201/"
             var message = try request(base + "whole?token=%2Fx")
             message.urgency = .high
@@ -42,7 +43,7 @@ struct ClientTests {
             #expect(await client.send(message) == .taken)
             #expect(await client.send(try request(base + "bare", body: [])) == .taken)
             let whole = try #require(
-                try await service.requests("whole").last { $0.protocol == name })
+                try await service.requests("whole", count: count).last { $0.protocol == name })
             #expect(whole.method == "POST")
             #expect(whole.path == "/push/201/whole?token=%2Fx")
             #expect(whole.body == Data([1, 2, 3]))
@@ -51,7 +52,8 @@ struct ClientTests {
             #expect(told["authorization"] == "vapid t=a.b.c,k=d")
             #expect(told["content-encoding"] == "aes128gcm" && told["content-length"] == "3")
             #expect(told[":authority"] ?? told["host"] == "localhost:\(port)")
-            let bare = try #require(try await service.requests("bare").last { $0.protocol == name })
+            let bare = try #require(
+                try await service.requests("bare", count: count).last { $0.protocol == name })
             #expect(bare.headers["content-encoding"] == nil && bare.headers["topic"] == nil)
             #expect(bare.headers["urgency"] == "normal" && bare.body.isEmpty)
         }
