@@ -24,5 +24,7 @@ stress: deps python
 bench-publish: python
 	python3 Benchmarks/run.py --publish $(REPORT)
 
+# Without the environment of the stand-in for Apple's push service the section apns is not measured.
 bench-deps:
 	@Benchmarks/install-peers.sh $(BENCH_PACKAGES)
+	-@$(MAKE) --no-print-directory $(SDKS)-apns/installed

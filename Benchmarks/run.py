@@ -17,6 +17,7 @@ import traceback
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "Harness"))
 
+import apns  # noqa: E402
 import audience_plot  # noqa: E402
 import console  # noqa: E402
 import durable  # noqa: E402
@@ -134,6 +135,9 @@ class Bench:
     def webpush(self):
         webpush.run(self.binaries, self.quick, self.repeats, self.progress, self.report)
 
+    def apns(self):
+        apns.run(self.binaries, self.quick, self.repeats, self.progress, self.report)
+
     def console(self):
         console.run(self.binaries, self.quick, self.repeats, self.progress, self.report)
 
@@ -175,7 +179,7 @@ class Bench:
 
 SECTIONS = [
     "fanout", "epoll", "tls", "latency", "cores", "audience", "durable", "gateway", "webpush",
-    "console", "scale", "micro"]
+    "apns", "console", "scale", "micro"]
 
 
 def main():
