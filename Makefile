@@ -148,9 +148,9 @@ browser-test: python-sdks
 	}
 	@command -v firefox-esr >/dev/null || { \
 	    echo "browser-test: skipped, the package firefox-esr cannot be installed"; exit 0; } \
-	    && swift build --product martlet \
+	    && swift build -c release --product martlet \
 	    && $(SDKS)-push/bin/python -B Tests/Python/push_browser.py \
-	        "$$(swift build --show-bin-path)/martlet" firefox-esr .build/browser-test.log
+	        "$$(swift build -c release --show-bin-path)/martlet" firefox-esr .build/browser-test.log
 
 # The bridge to Apple's push service with random answers and kill -9: 100,000 messages. `make test` has 2000.
 apns-kills: python-sdks
