@@ -126,18 +126,10 @@ final class WebSocketUpgradeHandler: ChannelInboundHandler, RemovableChannelHand
                 offer.makeHandler(WebSocketPeer(bytes.peer, address: address)),
             ])
         bytes.peer.speaksWebSocket()
-        // A connection keeps a buffer of the size of its last reading. Messages of idle user agents are short.
-        try? context.channel.syncOptions?.setOption(
-            .recvAllocator,
-            value: AdaptiveRecvByteBufferAllocator(
-                minimum: 64, initial: 512, maximum: Self.readBytesMax))
         // The request is still on its way through these handlers.
         let bound = NIOLoopBound(context.pipeline.syncOperations, eventLoop: context.eventLoop)
         context.eventLoop.execute { Self.removeHTTP(from: bound.value) }
     }
-
-    /// Most bytes of a connection that the event loop takes at a time, as of a connection of HTTP.
-    private static var readBytesMax: Int { 4096 }
 
     private static func removeHTTP(from pipeline: ChannelPipeline.SynchronousOperations) {
         for handler in [

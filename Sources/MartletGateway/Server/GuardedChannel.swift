@@ -92,13 +92,16 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
     /// Most bytes of a connection that the event loop takes at a time, before it serves the next connection.
     private static var readBytesMax: Int { 4096 }
 
+    /// Bytes of the first reading. An idle WebSocket keeps the buffer, and connections with long requests get longer ones.
+    private static var firstReadBytes: Int { 1024 }
+
     private func readLittle(_ channel: any Channel) {
         let options = channel.syncOptions
         try? options?.setOption(.maxMessagesPerRead, value: 1)
         try? options?.setOption(
             .recvAllocator,
             value: AdaptiveRecvByteBufferAllocator(
-                minimum: 64, initial: 2048, maximum: Self.readBytesMax))
+                minimum: 64, initial: Self.firstReadBytes, maximum: Self.readBytesMax))
     }
 
     private func endWithoutHTTP(_ channel: any Channel, after limit: TimeAmount) {
