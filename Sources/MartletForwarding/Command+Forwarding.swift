@@ -45,7 +45,7 @@ extension Command {
     }
 
     /// Reads a command.
-    /// - Throws: `ForwardingError` for any other bytes than those that `forwarded` makes.
+    /// - Throws: `ForwardingError` for bytes in any form but that of `forwarded`.
     package init(forwarded bytes: [UInt8]) throws(ForwardingError) {
         self = try FieldReader.value(of: bytes, "the command")
     }

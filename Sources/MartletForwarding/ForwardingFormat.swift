@@ -12,7 +12,7 @@
 package enum ForwardingFormat {
     /// The format that this program writes.
     package static let current: UInt8 = 1
-    /// The formats that this program reads. Nodes of two versions forward in a format that both read.
+    /// The readable formats. Nodes of two versions forward in a format common to both.
     package static let readable: ClosedRange<UInt8> = 1...1
 
     /// OPS-7: longest command or outcome, in bytes. The longest commands are a loop's acknowledgements after an outage:

@@ -38,7 +38,7 @@ extension Outcome {
     }
 
     /// Reads an outcome.
-    /// - Throws: `ForwardingError` for any other bytes than those that `forwarded` makes.
+    /// - Throws: `ForwardingError` for bytes in any form but that of `forwarded`.
     package init(forwarded bytes: [UInt8]) throws(ForwardingError) {
         self = try FieldReader.value(of: bytes, "the outcome")
     }

@@ -91,6 +91,40 @@ struct NightTests {
         #expect(said.contains("data=other"), "\(said)")
     }
 
+    @Test(
+        "GW-11 OPS-7 a node of a cluster has no door to push services",
+        arguments: ["--apns", "--web-clients"])
+    func noDoor(flag: String) throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let refused = try desk.run(
+            "gateway", "--cluster", "postgresql://localhost/martlet", "--node", "a",
+            "--node-address", "127.0.0.1:5230", flag)
+        #expect(
+            refused.status == 64 && refused.err.contains("do not go with --cluster"), "\(refused)")
+        #expect(
+            !FileManager.default.fileExists(
+                atPath: desk.folder.appending(path: "martlet-data").path))
+    }
+
+    @Test("OPS-2 GW-11 pages register by a setting in the file, and by a flag of the gateway")
+    func webClients() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        try Data("web-clients = yes\nhttp = 127.0.0.1:0\nport = 0\n".utf8).write(
+            to: desk.folder.appending(path: "martlet.conf"))
+        for arguments in [
+            ["serve", "--config", "martlet.conf"],
+            ["gateway", "--http", "127.0.0.1:0", "--port", "0", "--web-clients"],
+        ] {
+            let broker = try desk.start(arguments)
+            #expect(desk.firstLine(broker).contains("SDKs at"), "\(arguments)")
+            #expect(stop(broker, desk).status == 0)
+        }
+        let refused = try desk.run("serve", "--port", "0", "--web-clients")
+        #expect(refused.status == 64 && refused.err.contains("needs --http"), "\(refused)")
+    }
+
     @Test("OPS-3 a backup is verified without a restore", arguments: [false, true])
     func verification(isStream: Bool) throws {
         let desk = try Desk()

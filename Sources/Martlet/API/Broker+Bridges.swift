@@ -34,7 +34,7 @@ package struct OpenBridgeKey: Sendable {
 }
 
 extension Broker {
-    /// What the broker and its door tell each other.
+    /// The news between the broker and its door.
     package var bridges: BridgeBook { committer.bridges }
 
     /// All projects, for a door that begins.

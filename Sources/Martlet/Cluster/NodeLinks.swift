@@ -22,7 +22,7 @@ import Synchronization
 /// The links of a node to other nodes.
 final class NodeLinks: Sendable {
     private struct State {
-        /// The epoch in which this node is active; nil: it follows.
+        /// The epoch of an active node; nil: the node follows.
         var epoch: UInt32?
         /// By run, the last number of the commands that this node has taken in its epoch.
         var taken: [UInt32: UInt64] = [:]

@@ -9,7 +9,7 @@ package import MartletEngine
 import MartletRows
 import Synchronization
 
-/// What the broker tells its door to push services, and the other way round.
+/// The news between the broker and its door to push services.
 package final class BridgeBook: Sendable {
     private let listener = Mutex<(@Sendable ([BridgeNews]) -> Void)?>(nil)
     /// Projects whose keys a push service refuses.

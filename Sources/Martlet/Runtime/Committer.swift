@@ -330,7 +330,7 @@ final class Committer: Sendable {
         var own: [Outcome] = []
         /// Whether more due work is left.
         var hasMore = false
-        /// OPS-7: what nodes learn about each other by the transaction.
+        /// OPS-7: the news of nodes in the transaction.
         var news: [ClusterEvent] = []
         /// OPS-7: whether the transaction's row has the outcomes of forwarded commands.
         var isLogged = false

@@ -150,9 +150,6 @@ package struct GatewayOptions: ParsableArguments {
                 "--xmpp takes an address and a port, such as 0.0.0.0:5235 or [::]:5235, not "
                     + "'\(text)'.")
         }
-        guard !webClients || http != nil else {
-            throw ValidationError("--web-clients needs --http: pages register over HTTP.")
-        }
         guard (xmppCertificate == nil) == (xmppKey == nil) else {
             throw ValidationError("--xmpp-certificate and --xmpp-key go together.")
         }
