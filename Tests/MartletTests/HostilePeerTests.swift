@@ -145,8 +145,14 @@ struct HostilePeerTests {
         #expect(lines.count == 1)
         for device in devices { device.peer.close() }
         devices.removeAll()
-        // Room comes bit by bit, and may be used up once more.
-        let served = waiting.filter { (try? $0.welcome()) != nil }.count
+        // Room comes bit by bit, and may be used up once more. While it is scarce a newcomer can lose its place to
+        // others of the same moment (NET-6); it comes again, as the client libraries do.
+        let served = try waiting.filter { peer in
+            if (try? peer.welcome()) != nil { return true }
+            let again = try test.peer()
+            try again.send(raw: hello)
+            return (try? again.welcome()) != nil
+        }.count
         #expect(served == 10)
         let (late, _) = try test.newDevice()
         try late.roundTrip()
