@@ -370,9 +370,11 @@ struct BackupTests {
         let (broker, _) = try desk.serve()
         defer { desk.end(broker) }
         #expect(try desk.run("project", "create", "other").status == 0)
-        // Nobody reads the pipe, so the backup waits in the middle of its rows.
+        // Nobody reads the pipe, so the backup waits in the middle of its rows as soon as the pipe has bytes.
         let backup = try desk.start(["backup", "-", "--mebibytes-per-second", "0"])
-        usleep(1_000_000)
+        let pipe = try #require(backup.standardOutput as? Pipe).fileHandleForReading.fileDescriptor
+        var isReadable = pollfd(fd: pipe, events: Int16(POLLIN), revents: 0)
+        #expect(poll(&isReadable, 1, 60_000) == 1)
         desk.end(broker)
         let next = try await Broker.open(
             BrokerConfiguration(folder: desk.path("martlet-data"), address: nil))

@@ -14,9 +14,12 @@ import Testing
 @Suite("Stream of a backup")
 struct BackupStreamTests {
     /// Writes a backup of a store into a file.
-    private func backUp(_ bench: StoredBench, to path: String) throws -> BackupSummary {
-        let file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
+    private func backUp(
+        _ bench: StoredBench, to path: String, flags: Int32 = O_TRUNC, at place: off_t = 0
+    ) throws -> BackupSummary {
+        let file = open(path, O_WRONLY | O_CREAT | flags, 0o600)
         #expect(file >= 0)
+        #expect(lseek(file, place, SEEK_SET) == place)
         defer { close(file) }
         return try bench.files.backUp(
             to: file, folder: bench.folder.data, created: 1_800_000_000_000, bytesPerSecond: 0
@@ -71,6 +74,23 @@ struct BackupStreamTests {
                 == UInt64(rows.values.reduce(projects?.count ?? 0) { $0 + $1.count }))
         let plain = rows.values.joined().reduce(0) { $0 + $1.key.count + $1.value.count + 7 }
         #expect(written.byteCount < UInt64(plain), "neighbours are not written as changes")
+    }
+
+    @Test(
+        "OPS-3 a backup has equal bytes at a file's beginning, behind blocks, behind bytes and appended",
+        arguments: [(0, false), (8192, false), (13, false), (8192, true), (13, true)])
+    func places(bytesBefore: Int, isAppended: Bool) throws {
+        let bench = try StoredBench()
+        try fill(bench)
+        let path = bench.folder.path + "/backup"
+        _ = try backUp(bench, to: path)
+        let expected = try Data(contentsOf: URL(filePath: path))
+        let before = Data(repeating: 7, count: bytesBefore)
+        try before.write(to: URL(filePath: path))
+        _ = try backUp(
+            bench, to: path, flags: isAppended ? O_APPEND : 0,
+            at: isAppended ? 0 : off_t(bytesBefore))
+        #expect(try Data(contentsOf: URL(filePath: path)) == before + expected)
     }
 
     @Test(

@@ -28,7 +28,7 @@ struct BackupCommand: ReportingCommand {
     var destination: String
 
     @Option(help: "Speed of the copy at most, in MiB a second; 0: any.")
-    var mebibytesPerSecond = 100
+    var mebibytesPerSecond = 200
 
     @Flag(name: .customLong(ReadingProcess.flag), help: .private)
     var inThisProcess = false

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Writes the stream of a backup to a descriptor, not faster than told: a running broker waits for the same disk. A
-// file is brought to disk in pieces, because a journal's fdatasync waits for all writes that the disk has received
-// before. Rests on BackupStream.
+// file is written past the page cache, where the file system can do that: the disk then has one write of the backup at
+// a time, and a journal's fdatasync waits for no more than that one. Rests on BackupStream.
 
 internal import CLMDB
 import Glibc
@@ -12,19 +12,20 @@ import MartletRows
 
 struct BackupWriter: ~Copyable {
     private static let bufferBytes = 1 << 20
-    /// Bytes of a file that wait for the disk, at most.
-    private static let unsyncedBytesMax = 4 << 20
+    /// Direct writes begin and end at multiples of this number, in the file and in memory.
+    private static let blockBytes = 4096
 
     private let descriptor: Int32
     /// 0: no bound.
     private let bytesPerSecond: Int
     private let isFile: Bool
+    /// The flags of the descriptor, while its writes are direct.
+    private var flagsBefore: CInt?
     private let began = ContinuousClock.now
     private let buffer = UnsafeMutableRawPointer.allocate(
-        byteCount: BackupWriter.bufferBytes, alignment: 16)
+        byteCount: BackupWriter.bufferBytes, alignment: BackupWriter.blockBytes)
     private var filled = 0
     private var digest = SHA256()
-    private var unsynced = 0
     private(set) var byteCount = 0
     /// The row before in the table, without bytes before the first.
     private var (lastKey, lastValue) = (nothing, nothing)
@@ -42,9 +43,18 @@ struct BackupWriter: ~Copyable {
         self.bytesPerSecond = bytesPerSecond
         var status = stat()
         isFile = fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
+        guard isFile, lseek(descriptor, 0, SEEK_CUR) % off_t(Self.blockBytes) == 0 else { return }
+        let flags = fcntl(descriptor, F_GETFL)
+        guard flags >= 0, flags & O_APPEND == 0,
+            fcntl(descriptor, F_SETFL, flags | CInt(MARTLET_O_DIRECT)) == 0
+        else { return }
+        flagsBefore = flags
     }
 
-    deinit { buffer.deallocate() }
+    deinit {
+        if let flagsBefore { _ = fcntl(descriptor, F_SETFL, flagsBefore) }
+        buffer.deallocate()
+    }
 
     mutating func header(storeFormat: UInt32, created: Int64) throws(StorageError) {
         try put(BackupStream.magic)
@@ -142,6 +152,8 @@ struct BackupWriter: ~Copyable {
     mutating func end() throws(StorageError) -> [UInt8] {
         try put(BackupStream.Item.end.rawValue)
         try flush()
+        endDirectWrites()
+        try flush()
         let bytes = digest.finish()
         try bytes.withUnsafeBufferPointer { (bytes) throws(StorageError) in
             try write(UnsafeRawBufferPointer(bytes))
@@ -174,12 +186,14 @@ struct BackupWriter: ~Copyable {
         }
     }
 
-    /// Writes all bytes so far.
+    /// Writes all bytes so far; of direct writes the whole blocks.
     mutating func flush() throws(StorageError) {
-        let bytes = UnsafeRawBufferPointer(start: buffer, count: filled)
+        let rest = flagsBefore == nil ? 0 : filled % Self.blockBytes
+        let bytes = UnsafeRawBufferPointer(start: buffer, count: filled - rest)
         digest.update(bytes)
         try write(bytes)
-        filled = 0
+        memmove(buffer, buffer + bytes.count, rest)
+        filled = rest
         guard bytesPerSecond > 0 else { return }
         let due = began + .seconds(Double(byteCount) / Double(bytesPerSecond))
         let (seconds, attoseconds) = (due - .now).components
@@ -192,14 +206,24 @@ struct BackupWriter: ~Copyable {
         while done < bytes.count {
             let count = Glibc.write(descriptor, bytes.baseAddress! + done, bytes.count - done)
             if count < 0, errno == EINTR { continue }
+            // The file system has other blocks, or the disk was full in the middle of a block.
+            if flagsBefore != nil, count < 0 ? errno == EINVAL : count % Self.blockBytes != 0 {
+                endDirectWrites()
+                done += max(0, count)
+                continue
+            }
             guard count > 0 else { throw failure("write the backup", count < 0 ? errno : EIO) }
             done += count
         }
         byteCount += done
-        unsynced += done
-        if isFile, unsynced >= Self.unsyncedBytesMax {
-            unsynced = 0
-            guard fdatasync(descriptor) == 0 else { throw failure("write the backup", errno) }
-        }
+        guard isFile, flagsBefore == nil, done > 0 else { return }
+        // Past the cache there is nothing to wait for. Else few bytes at a time wait for the disk.
+        guard fdatasync(descriptor) == 0 else { throw failure("write the backup", errno) }
+    }
+
+    private mutating func endDirectWrites() {
+        guard let flags = flagsBefore else { return }
+        _ = fcntl(descriptor, F_SETFL, flags)
+        flagsBefore = nil
     }
 }
