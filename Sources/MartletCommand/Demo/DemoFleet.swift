@@ -10,6 +10,8 @@ import Synchronization
 final class DemoFleet: Sendable {
     /// Devices at work at a time, connecting or asking.
     static let waveWidth = 250
+    /// Attempts of a registration. On a slow machine some of a wave are not answered in time.
+    static let registrationAttemptsMax = 5
 
     let plan: DemoPlan
     let port: Int
@@ -51,10 +53,23 @@ final class DemoFleet: Sendable {
     func register(_ progress: Progress) async throws {
         try await inWaves(Array(plan.devices.indices), progress) { index in
             let device = self.plan.devices[index]
-            let credentials = try await MartletDevice.register(
-                host: "127.0.0.1", port: self.port, projectID: self.project, appName: device.app,
-                platform: device.platform, options: self.options)
+            let credentials = try await self.register(device)
             self.credentials.withLock { $0[index] = credentials }
+        }
+    }
+
+    private func register(_ device: DemoPlan.Device) async throws -> DeviceCredentials {
+        var attempts = 0
+        while true {
+            do {
+                return try await MartletDevice.register(
+                    host: "127.0.0.1", port: port, projectID: project, appName: device.app,
+                    platform: device.platform, options: options)
+            } catch let error as MartletError where error.word == .unavailable {
+                attempts += 1
+                guard attempts < Self.registrationAttemptsMax else { throw error }
+                try await Task.sleep(for: .seconds(attempts))
+            }
         }
     }
 
