@@ -68,7 +68,8 @@ struct AuditCommandTests {
         let key = try decoded(Key.self, desk, "key", "create", "--project", "tides")
         let other = try decoded(Key.self, desk, "registration-key", "create", "--project", "tides")
         try must(desk, "registration-key", "revoke", other.keyID, "--project", "tides")
-        try must(desk, "service-account", "create", "tides", "--output", "account.json")
+        try must(
+            desk, "service-account", "create", "--project", "tides", "--output", "account.json")
         try must(
             desk, "send", "--project", "tides", "--topic", "rain", "--title", "Secret words")
         try must(

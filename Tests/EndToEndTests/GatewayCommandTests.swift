@@ -34,20 +34,22 @@ struct GatewayCommandTests {
         for isRunning in [false, true] {
             let broker = isRunning ? try desk.serve().process : nil
             let made = try desk.run(
-                "service-account", "create", "tides", "--token-uri", "https://push/token")
+                "service-account", "create", "--project", "tides", "--token-uri",
+                "https://push/token")
             #expect(made.status == 0, "\(made.err)")
             let file = try JSONDecoder().decode(File.self, from: Data(made.out.utf8))
             #expect(file.type == "service_account" && file.projectID == "tides")
             #expect(file.privateKey.hasPrefix("-----BEGIN PRIVATE KEY-----\n"))
             #expect(file.tokenURI == "https://push/token")
-            let listed = try desk.run("service-account", "list", "tides", "--json")
+            let listed = try desk.run("service-account", "list", "--project", "tides", "--json")
             #expect(listed.out.contains("\"keyID\":\"\(file.privateKeyID)\""))
             #expect(listed.out.contains("\"clientEmail\":\"\(file.clientEmail)\""))
-            let revoked = try desk.run("service-account", "revoke", "tides", file.privateKeyID)
+            let revoked = try desk.run(
+                "service-account", "revoke", "--project", "tides", file.privateKeyID)
             #expect(revoked.status == 0)
-            let after = try desk.run("service-account", "list", "tides")
+            let after = try desk.run("service-account", "list", "--project", "tides")
             #expect(after.out.contains("revoked") && !after.out.contains("valid"))
-            let missing = try desk.run("service-account", "revoke", "tides", "0")
+            let missing = try desk.run("service-account", "revoke", "--project", "tides", "0")
             #expect(missing.status == 1 && missing.err.contains("NOT_FOUND"))
             broker?.terminate()
             if let broker { #expect(desk.finish(broker).status == 0) }
@@ -68,7 +70,8 @@ struct GatewayCommandTests {
         struct Ready: Decodable { var http: String }
         let ready = try JSONDecoder().decode(Ready.self, from: Data(desk.firstLine(gateway).utf8))
         #expect(ready.http.hasPrefix("http://127.0.0.1:"))
-        let made = try desk.run("service-account", "create", "tides", "--output", "account.json")
+        let made = try desk.run(
+            "service-account", "create", "--project", "tides", "--output", "account.json")
         #expect(made.status == 0 && made.out.isEmpty, "\(made.err)")
         let path = desk.folder.appending(path: "account.json").path
         let file = try JSONDecoder().decode(
@@ -76,10 +79,11 @@ struct GatewayCommandTests {
         #expect(file.tokenURI == ready.http + "/token")
         let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions]
         #expect(mode as? Int == 0o600)
-        let again = try desk.run("service-account", "create", "tides", "--output", "account.json")
+        let again = try desk.run(
+            "service-account", "create", "--project", "tides", "--output", "account.json")
         #expect(again.status == 1 && again.err.contains("ALREADY_EXISTS"))
         // No key was made that nobody has.
-        let listed = try desk.run("service-account", "list", "tides", "--json")
+        let listed = try desk.run("service-account", "list", "--project", "tides", "--json")
         #expect(listed.out.components(separatedBy: "keyID").count == 2)
         gateway.terminate()
         #expect(desk.finish(gateway).status == 0)
@@ -96,7 +100,7 @@ struct GatewayCommandTests {
         process.executableURL = URL(filePath: "/bin/sh")
         process.arguments = [
             "-c",
-            "trap '' 25; ulimit -f 0; exec \"$0\" service-account create tides --output a.json",
+            "trap '' 25; ulimit -f 0; exec \"$0\" service-account create --project tides --output a.json",
             Desk.executable.path,
         ]
         process.currentDirectoryURL = desk.folder
@@ -107,7 +111,7 @@ struct GatewayCommandTests {
         #expect(refused.status == 1 && refused.err.contains("cannot be written"), "\(refused.err)")
         #expect(
             !FileManager.default.fileExists(atPath: desk.folder.appending(path: "a.json").path))
-        let listed = try desk.run("service-account", "list", "tides", "--json")
+        let listed = try desk.run("service-account", "list", "--project", "tides", "--json")
         #expect(listed.status == 0 && !listed.out.contains("keyID"), "\(listed.out)")
         broker.terminate()
         #expect(desk.finish(broker).status == 0)

@@ -22,7 +22,7 @@ struct ServiceAccountCommand: AsyncParsableCommand {
                 the gateway's /token.
                 """)
 
-        @Argument(help: "The project.")
+        @Option(help: "The project.")
         var project: String
 
         @Option(help: "What people call it.")
@@ -87,7 +87,7 @@ struct ServiceAccountCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List a project's service-account keys.")
 
-        @Argument(help: "The project.")
+        @Option(help: "The project.")
         var project: String
 
         @OptionGroup var folder: FolderOptions
@@ -105,7 +105,7 @@ struct ServiceAccountCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Revoke a key, and at once every access token that was minted from it.")
 
-        @Argument(help: "The project.")
+        @Option(help: "The project.")
         var project: String
 
         @Argument(help: "The key's ID, as `martlet service-account list` shows it.")
@@ -115,14 +115,8 @@ struct ServiceAccountCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            do {
-                try await folder.access.administrator {
-                    try await $0.revokeServiceAccount(id, in: project)
-                }
-            } catch var error as MartletError where error.word == .notFound {
-                // The other commands that revoke take the ID alone and --project.
-                error.message += " Write the project first: service-account revoke PROJECT ID."
-                throw error
+            try await folder.access.administrator {
+                try await $0.revokeServiceAccount(id, in: project)
             }
             folder.access.note("service-account-key.revoke", id, in: project)
             output.printRevoked(id, of: project)
