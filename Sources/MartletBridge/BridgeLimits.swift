@@ -8,13 +8,13 @@ public enum BridgeLimits {
     // MARK: What waits in memory
 
     /// GW-11: messages of a project that wait in the door: to be handed over, on their way, or to be tried again. Beyond,
-    /// the door reads no more of the project's messages, and they wait in the store. Some bytes more than a message's
-    /// own are kept for each, so a project waits with 10 MiB at most.
+    /// the door reads no more of the project's messages, and they wait in the store. For each message 1.6 KB are kept
+    /// beside its own bytes (`make bench`), so a project waits with 12 MB at most.
     public static let waitingPerProjectMax = 2048
     /// GW-11: messages of all projects that wait in the door. Beyond, each project has a part of it.
     public static let waitingMax = 16_384
     /// GW-11: messages of a project on their way to a push service. Apple allows a thousand streams on a connection; the
-    /// service's own bound counts where it is lower.
+    /// service's own bound counts where it is lower. Each takes 32 KB (`make bench`), most of it in the HTTP client.
     public static let onTheirWayPerProjectMax = 256
     /// GW-11: messages of all projects on their way to push services.
     public static let onTheirWayMax = 1024

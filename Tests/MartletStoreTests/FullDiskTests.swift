@@ -52,6 +52,16 @@ struct FullDiskTests {
         }
     }
 
+    @Test(
+        "OPS-12 the disk of a deleted folder is the disk of the nearest folder above it",
+        arguments: ["", "/gone", "/gone/deeper"])
+    func deletedFolder(path: String) throws {
+        let folder = TemporaryFolder()
+        let disk = try #require(DiskRoom(of: folder.path + path))
+        #expect(disk.byteCount == DiskRoom(of: folder.path)?.byteCount)
+        #expect(disk.byteCount > 0)
+    }
+
     @Test("OPS-5 LMDB's table of readers has its disk space: a write to its map needs none later")
     func tableOfReaders() throws {
         let folder = TemporaryFolder()

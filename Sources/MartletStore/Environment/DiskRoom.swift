@@ -10,10 +10,14 @@ package struct DiskRoom {
     package let freeBytes: Int
     package let byteCount: Int
 
-    /// nil: the system does not tell.
+    /// The disk of a folder; of a deleted folder, that of the nearest folder above it. nil: the system does not tell.
     package init?(of path: String) {
-        var status = statvfs()
-        guard statvfs(path, &status) == 0 else { return nil }
+        var (path, status) = (path[...], statvfs())
+        while statvfs(String(path), &status) != 0 {
+            guard errno == ENOENT, path != ".", path != "/" else { return nil }
+            let end = path.lastIndex(of: "/")
+            path = end.map { $0 == path.startIndex ? "/" : path[..<$0] } ?? "."
+        }
         self.init(status)
     }
 
@@ -28,7 +32,7 @@ package struct DiskRoom {
         byteCount = Self.bytes(status.f_blocks, status.f_frsize)
     }
 
-    package static func bytes(_ blocks: UInt, _ bytesPerBlock: UInt) -> Int {
+    private static func bytes(_ blocks: UInt, _ bytesPerBlock: UInt) -> Int {
         let (bytes, isTooLarge) = blocks.multipliedReportingOverflow(by: bytesPerBlock)
         return isTooLarge ? .max : Int(clamping: bytes)
     }
