@@ -5,7 +5,7 @@
 
 BUILD_FOLDER is the folder with the objects of `swift build -c release --product martlet`. The objects are linked
 once more, with the Swift runtime inside, so that nothing is compiled for the package. --suffix makes the version a
-later one, for the test of upgrades. Needs dpkg and the standard library of Python; nothing runs as root.
+later one, for the test of upgrades. Needs dpkg, dpkg-dev and the standard library of Python; nothing runs as root.
 
 Source: deb(5), Debian Policy, OCI image specification 1.0."""
 
@@ -21,6 +21,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+import tempfile
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parent
@@ -64,25 +65,26 @@ def libraries(program):
 
 
 def package_of(path):
-    """The Debian package of a library, and the package's version."""
+    """The Debian package of a library."""
     for form in (path, os.path.realpath(path), path.removeprefix("/usr"), "/usr" + path,
                  os.path.realpath(path).removeprefix("/usr")):
         try:
             owner = run("dpkg-query", "-S", form, stderr=subprocess.DEVNULL).split(": ")[0]
         except subprocess.CalledProcessError:
             continue
-        name = owner.split(":")[0].split(",")[0]
-        return name, run("dpkg-query", "-W", "-f", "${Version}", owner)
+        return owner.split(":")[0].split(",")[0]
     raise SystemExit(f"{path} belongs to no Debian package")
 
 
 def dependencies(program):
-    """Each library's package, in the version of this machine without its Debian revision: never older."""
-    found = {}
-    for path in libraries(program).values():
-        name, version = package_of(path)
-        found[name] = re.sub(r"[-~+].*", "", version)
-    return ", ".join(f"{name} (>= {version})" for name, version in sorted(found.items()))
+    """The packages of the program's libraries, each in the oldest version with all functions that the program calls."""
+    with tempfile.TemporaryDirectory() as folder:
+        # The command reads the name of a package from here.
+        write(pathlib.Path(folder) / "debian/control",
+              "Source: martlet\n\nPackage: martlet\nArchitecture: any\n")
+        said = run("dpkg-shlibdeps", "-O", str(program.absolute()), cwd=folder,
+                   stderr=subprocess.DEVNULL)
+    return said.strip().removeprefix("shlibs:Depends=")
 
 
 def write(path, content, mode=0o644):
@@ -204,7 +206,7 @@ def image(root, program, version, output, time):
     for path in sorted(set(shared.values()) | {loader}):
         layer.add(path.lstrip("/"), pathlib.Path(path).read_bytes(), 0o755)
         # The licence of a library goes with it.
-        name = package_of(path)[0]
+        name = package_of(path)
         licence = pathlib.Path(f"/usr/share/doc/{name}/copyright")
         place = str(licence).lstrip("/")
         if licence.exists() and place not in layer.folders:

@@ -6,6 +6,7 @@
 
 # Both in .build/package. The program is linked once more, with the Swift runtime inside; nothing is compiled anew.
 package: build python
+	@command -v dpkg-shlibdeps >/dev/null || $(MAKE) --no-print-directory deps PACKAGES=dpkg-dev
 	rm -rf .build/package
 	python3 Packaging/build.py .build/release .build/package
 
