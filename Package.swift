@@ -390,9 +390,9 @@ let package = Package(
         .testTarget(
             name: "MartletClusterTests",
             dependencies: [
-                "Martlet", "MartletClient", "MartletCluster", "MartletLZ4", "MartletPostgres",
-                "MartletEngine", "MartletRows", "MartletBase", "MartletSimulator", "MartletStore",
-                "CSpawn",
+                "Martlet", "MartletBridge", "MartletClient", "MartletCluster", "MartletCrypto",
+                "MartletLZ4", "MartletPostgres", "MartletEngine", "MartletRows", "MartletBase",
+                "MartletSimulator", "MartletStore", "MartletWire", "CSpawn",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: common),

@@ -2,7 +2,7 @@
 //
 // GW-11: the door to foreign push services, as a service of a process. Instances with an address are attached to the
 // broker as sessions of this door, so their messages come by the one way of delivery; the door hands them over, and
-// acknowledges what a service has taken. Rests on DoorCore.
+// acknowledges what a service has taken. One node of a cluster hands over (OPS-7). Rests on DoorShift.
 
 import Logging
 public import Martlet
@@ -49,22 +49,28 @@ public final class BridgeDoor: Service {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let eventLoop = group.next()
         let (broker, services, port, logger) = (broker, services, port, configuration.logger)
-        let core = try await eventLoop.submit {
-            let core = DoorCore(
-                broker, port: port, services: services,
-                counts: BridgeCounts(broker.metricsFactory), logger: logger, eventLoop: eventLoop)
-            return NIOLoopBound(core, eventLoop: eventLoop)
+        let shift = try await eventLoop.submit {
+            let counts = BridgeCounts(broker.metricsFactory)
+            let shift = DoorShift(broker, eventLoop) {
+                DoorCore(
+                    broker, port: port, services: services, counts: counts, logger: logger,
+                    eventLoop: eventLoop)
+            }
+            return NIOLoopBound(shift, eventLoop: eventLoop)
         }.get()
-        broker.bridges.listen { news in eventLoop.execute { core.value.take(news) } }
-        eventLoop.execute { core.value.begin() }
+        broker.bridges.watchRole { isHandingOver in
+            eventLoop.execute {
+                if isHandingOver { shift.value.begin() } else { shift.value.end() }
+            }
+        }
         try? await gracefulShutdown()
-        broker.bridges.close()
-        eventLoop.execute { core.value.close() }
+        broker.bridges.watchRole(nil)
+        eventLoop.execute { shift.value.end() }
         for _ in 0..<(BridgeLimits.shutdownSecondsMax * 20) {
-            if try await eventLoop.submit({ core.value.isQuiet }).get() { break }
+            if try await eventLoop.submit({ shift.value.isQuiet }).get() { break }
             try? await Task.sleep(for: .milliseconds(50))
         }
-        eventLoop.execute { core.value.closeLinks() }
+        eventLoop.execute { shift.value.closeLinks() }
         for service in services { await service.close() }
         try? await group.shutdownGracefully()
     }

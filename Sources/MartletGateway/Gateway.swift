@@ -118,7 +118,7 @@ public final class Gateway: Sendable {
             call.parameters = parameters
             do {
                 let owner: String?
-                switch try judge(call, for: route) {
+                switch try await judgeAnew(call, for: route) {
                 case .sender(let caller):
                     call.caller = caller
                     owner = caller.projectID
@@ -143,6 +143,30 @@ public final class Gateway: Sendable {
         }
         metrics.answered("none", status: answer.status, after: ContinuousClock.now - began)
         return .refused(answer)
+    }
+
+    /// OPS-7: judges a head. What the store of a node that follows refuses is judged again by a store that is as new as the
+    /// call.
+    private func judgeAnew(
+        _ call: GatewayCall, for route: Route
+    ) async throws -> Route.Judgement {
+        guard !broker.isCurrent else { return try judge(call, for: route) }
+        do { return try Freshness.any.ask { try judge(call, for: route) } } catch {
+            return try await broker.newest().ask { try judge(call, for: route) }
+        }
+    }
+
+    /// OPS-7: carries out a call. The questions of the call find a store that is as new as the call, and hold up no
+    /// thread.
+    private func handle(
+        _ call: GatewayCall, by route: Route
+    ) async throws -> GatewayAnswer {
+        guard !route.access.isOfAnyone, !broker.isCurrent else {
+            return try await route.handler(call, self)
+        }
+        // A refused send is answered when the store has the refusal's row, and the rows before.
+        let freshness = route.isSending ? Freshness.any : await broker.newest()
+        return try await freshness.carryOut { try await route.handler(call, self) }
     }
 
     private func judge(_ call: GatewayCall, for route: Route) throws -> Route.Judgement {
@@ -211,12 +235,12 @@ public final class Gateway: Sendable {
             else { throw Self.full }
             // REG-9: a body may take long, and the credential may have ended meanwhile.
             if call.caller != nil, began - admitted.at > Self.admissionLife,
-                case .sender(let caller) = try judge(call, for: route)
+                case .sender(let caller) = try await judgeAnew(call, for: route)
             {
                 call.caller = caller
             }
             if let error = fault?(call) { throw error }
-            let answer = try await route.handler(call, self)
+            let answer = try await handle(call, by: route)
             metrics.answered(
                 route.name, status: answer.status, after: ContinuousClock.now - began)
             return answer

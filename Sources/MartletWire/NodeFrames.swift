@@ -60,20 +60,22 @@ package struct NodeEnded: WireFrame {
     }
 }
 
-/// LISTEN (0xC7): a listener for messages of devices comes to a follower, or goes.
+/// LISTEN (0xC7): a listener for messages of devices comes to a follower, or goes, or does not get messages.
 package struct NodeListen: WireFrame {
     package enum Operation: UInt8, CaseIterable, Sendable {
         case listen = 1
         /// The listener gets no further message. The messages in `kept` stay with the listener until its end.
         case retire = 2
         case leave = 3
+        /// The follower has dropped the messages in `kept`: they are gone, or were now or never and found no room.
+        case taken = 4
     }
 
     package var operation: Operation
     package var project: ProjectNumber
-    /// Number of the listener, chosen by the follower and unique on the link.
+    /// Number of the listener, chosen by the follower and unique on the link; 0 for `taken`.
     package var listener: UInt64
-    /// Numbers of messages that stay with a retired listener; empty for the other operations.
+    /// Numbers of messages that stay with a retired listener, or were dropped; empty for the other operations.
     package var kept: [UInt64]
 
     package init(

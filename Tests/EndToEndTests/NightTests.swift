@@ -91,22 +91,6 @@ struct NightTests {
         #expect(said.contains("data=other"), "\(said)")
     }
 
-    @Test(
-        "GW-11 OPS-7 a node of a cluster has no door to push services",
-        arguments: ["--apns", "--web-clients"])
-    func noDoor(flag: String) throws {
-        let desk = try Desk()
-        defer { desk.remove() }
-        let refused = try desk.run(
-            "gateway", "--cluster", "postgresql://localhost/martlet", "--node", "a",
-            "--node-address", "127.0.0.1:5230", flag)
-        #expect(
-            refused.status == 64 && refused.err.contains("do not go with --cluster"), "\(refused)")
-        #expect(
-            !FileManager.default.fileExists(
-                atPath: desk.folder.appending(path: "martlet-data").path))
-    }
-
     @Test("OPS-2 GW-11 pages register by a setting in the file, and by a flag of the gateway")
     func webClients() throws {
         let desk = try Desk()

@@ -8,7 +8,12 @@ import Martlet
 import MartletBase
 import MartletClient
 import MartletCluster
+import Synchronization
 import Testing
+
+private final class Count: Sendable {
+    let value = Atomic<Int>(0)
+}
 
 @Suite(
     "A cluster of brokers", .serialized, WithPostgres(),
@@ -121,6 +126,41 @@ struct ClusterTests {
             await device.close()
         }
         try bench.waitUntilEqual(first, second)
+        try await bench.end()
+    }
+
+    @Test("OPS-7 questions that wait for the log hold up no thread of Swift's pool")
+    func waitsWithoutThreads() async throws {
+        let pair = try #require(WithPostgres.shared).pair
+        let bench = try bench()
+        try await bench.begin()
+        for name in bench.names { try await bench.start(name) }
+        let follower = try await bench.followers()[0]
+        let broker = bench.broker(follower)
+        let made = try await broker.createProject(Self.project)
+        let (device, credentials) = try await device(
+            on: follower, bench, key: made.registrationKey)
+        _ = try await broker.device(credentials.token, in: Self.project)
+        // Without a standby the log confirms nothing, so the questions wait to their end.
+        try pair.detachStandby()
+        let answered = Count()
+        let token = credentials.token
+        let questions = (0..<64).map { _ in
+            Task {
+                _ = try? await broker.device(token, in: Self.project)
+                answered.value.add(1, ordering: .relaxed)
+            }
+        }
+        // Other tasks go on, however many questions wait.
+        for _ in 0..<64 { await Task {}.value }
+        #expect(answered.value.load(ordering: .relaxed) == 0)
+        for question in questions { await question.value }
+        pair.attachStandby()
+        let patience = Patience("the questions are not answered again")
+        while (try? await broker.device(credentials.token, in: Self.project)) == nil {
+            try patience.wait()
+        }
+        await device.close()
         try await bench.end()
     }
 

@@ -30,11 +30,6 @@ extension Broker: AdministratorInterface {
     public func project(_ id: String) throws(MartletError) -> ProjectSummary {
         ProjectSummary(try ask { try Authentication.project(id: id, in: $0) }, limits)
     }
-
-    func number(of id: String) throws(MartletError) -> ProjectNumber {
-        try ask { try Authentication.project(id: id, in: $0) }.number
-    }
-
     // MARK: Instances (REG-1, REG-3)
 
     /// Registers an instance of an app for the embedding program, whatever the project's policy (REG-7). The first
@@ -75,8 +70,8 @@ extension Broker: AdministratorInterface {
     public func rotateToken(
         _ token: String, in project: String
     ) async throws(MartletError) -> String {
-        let number = try number(of: project)
-        let (ordinal, holder) = try ask { (transaction) throws in
+        let number = try await number(of: project)
+        let (ordinal, holder) = try await ask { (transaction) throws in
             let ordinal = try Listing.locate(token, in: number, transaction)
             return (ordinal, try transaction.instances.instance(ordinal, in: number)?.holder)
         }

@@ -21,7 +21,7 @@ extension Broker {
     /// endpoints are lost.
     /// - Throws: `StoreOpenError`.
     package func webPushSecret() throws -> [UInt8] {
-        try DataFolder.webPushSecret(in: folder)
+        try DataFolder.webPushSecret(in: folder, isShared: committer.cluster != nil)
     }
 
     /// The port of a listener that this process reaches on the loopback address, in plain text and without a proxy's
@@ -60,7 +60,7 @@ extension Broker {
         presenting credential: RegistrationCredential, from address: PeerAddress,
         deviceKey: @Sendable (Token) -> String
     ) async throws(MartletError) -> Token {
-        if let known = try token(of: channel, in: project) { return known }
+        if let known = try await token(of: channel, in: project) { return known }
         let token = Credentials.token()
         let new: NewInstance
         do {
@@ -78,7 +78,8 @@ extension Broker {
             return token
         } catch {
             // Another connection of the user agent may have registered the channel meanwhile.
-            guard error.word == .alreadyExists, let known = try self.token(of: channel, in: project)
+            guard error.word == .alreadyExists,
+                let known = try await self.token(of: channel, in: project)
             else { throw error }
             return known
         }
@@ -86,9 +87,9 @@ extension Broker {
 
     private func token(
         of channel: AgentChannel, in project: String
-    ) throws(MartletError) -> Token? {
-        let number = try number(of: project)
-        return try ask { (transaction) throws in
+    ) async throws(MartletError) -> Token? {
+        let number = try await number(of: project)
+        return try await ask { (transaction) throws in
             guard let ordinal = try transaction.agents.ordinal(of: channel, in: number) else {
                 return nil
             }

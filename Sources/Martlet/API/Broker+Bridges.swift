@@ -4,7 +4,8 @@
 // projects, and the ends that the services tell. The door attaches its instances on connections of role 5, with a
 // credential of this process in place of their device keys: `bridgeCredential` lives in memory alone. Such a session is
 // no connection of the device. A real connection of the instance takes over, and the door has to wait until
-// `connected(among:of:)` says that the device has left. Rests on Broker.
+// `connected(among:of:)` says that the device has left. The door of a cluster is at the active node, whose store has
+// everything, so the door's questions do not wait. Rests on Broker.
 
 package import MartletBase
 package import MartletBits
@@ -37,9 +38,12 @@ extension Broker {
     /// The news between the broker and its door.
     package var bridges: BridgeBook { committer.bridges }
 
+    /// OPS-7: whether this process may hand over now. A node that was frozen finds its lease over.
+    package var mayHandOver: Bool { committer.cluster?.isActive ?? true }
+
     /// All projects, for a door that begins.
     package func bridgedProjects() throws(MartletError) -> [(number: ProjectNumber, id: String)] {
-        try ask { (transaction) throws in
+        try read { (transaction) throws in
             var all: [(number: ProjectNumber, id: String)] = []
             while true {
                 let some = try transaction.projects.projects(
@@ -52,7 +56,7 @@ extension Broker {
 
     /// The ID of a project; nil for an unknown project.
     package func bridgedProject(_ number: ProjectNumber) throws(MartletError) -> String? {
-        try ask { (transaction) throws in try transaction.projects.project(number)?.id }
+        try read { (transaction) throws in try transaction.projects.project(number)?.id }
     }
 
     /// The keys of a project for push services, the newest first. A key that the secret of the folder does not open is left out.
@@ -61,7 +65,7 @@ extension Broker {
         of number: ProjectNumber, unreadable: (String) -> Void
     ) throws(MartletError) -> [OpenBridgeKey] {
         let sealing = try answerer.sealingKey()
-        let (projectID, keys) = try ask { (transaction) throws in
+        let (projectID, keys) = try read { (transaction) throws in
             (
                 try transaction.projects.project(number)?.id ?? "",
                 try transaction.bridges.keys(of: number)
@@ -87,7 +91,7 @@ extension Broker {
     package func bridged(
         in project: ProjectNumber, from start: Ordinal, limit: Int
     ) throws(MartletError) -> [BridgedInstance] {
-        try ask { (transaction) throws in
+        try read { (transaction) throws in
             var all: [BridgedInstance] = []
             for (ordinal, bridging) in try transaction.bridges.all(
                 in: project, from: start, limit: limit)
@@ -104,7 +108,7 @@ extension Broker {
     package func bridged(
         _ ordinal: Ordinal, in project: ProjectNumber
     ) throws(MartletError) -> BridgedInstance? {
-        try ask { (transaction) throws in
+        try read { (transaction) throws in
             guard let bridging = try transaction.bridges.bridging(of: ordinal, in: project),
                 let instance = try transaction.instances.instance(ordinal, in: project)
             else { return nil }
@@ -121,6 +125,14 @@ extension Broker {
         for answer in try await survey(.connected(among: set, of: project)) {
             if case .connected(let some) = answer { connected.append(some) }
         }
+        if committer.cluster != nil {
+            let elsewhere = try read { (transaction) throws in
+                try ordinals.filter {
+                    try ConnectionNumbers.isElsewhere($0, in: project, committer, transaction)
+                }
+            }
+            connected.append(RecipientSet.of(elsewhere))
+        }
         return RecipientSet.union(of: connected)
     }
 
@@ -133,8 +145,8 @@ extension Broker {
     package func setBridge(
         _ address: BridgeAddress?, ofToken token: String, in project: String
     ) async throws(MartletError) {
-        let number = try number(of: project)
-        let (ordinal, holder) = try ask { (transaction) throws in
+        let number = try await number(of: project)
+        let (ordinal, holder) = try await ask { (transaction) throws in
             let ordinal = try Listing.locate(token, in: number, transaction)
             return (ordinal, try transaction.instances.instance(ordinal, in: number)?.holder)
         }
@@ -155,7 +167,7 @@ extension Broker {
     package func registerBridged(
         _ address: BridgeAddress, app: String, platform: Platform, in project: String
     ) async throws(MartletError) -> Token {
-        if let known = try token(of: address, in: project) { return known }
+        if let known = try await token(of: address, in: project) { return known }
         let token = Credentials.token()
         let new = NewInstance(
             project: project, app: app, platform: platform, token: token,
@@ -167,7 +179,7 @@ extension Broker {
         } catch {
             // Another request may have registered the address meanwhile.
             guard error.word == .alreadyExists,
-                let known = try self.token(of: address, in: project)
+                let known = try await self.token(of: address, in: project)
             else { throw error }
             return known
         }
@@ -176,9 +188,9 @@ extension Broker {
     /// The token of the instance with an address; nil: no instance of the project has the address.
     package func token(
         of address: BridgeAddress, in project: String
-    ) throws(MartletError) -> Token? {
-        let number = try number(of: project)
-        return try ask { (transaction) throws in
+    ) async throws(MartletError) -> Token? {
+        let number = try await number(of: project)
+        return try await ask { (transaction) throws in
             guard let ordinal = try transaction.bridges.ordinal(of: address, in: number) else {
                 return nil
             }

@@ -112,9 +112,9 @@ extension Broker {
     package func device(
         _ token: String, in project: String
     ) async throws(MartletError) -> DeviceDetails {
-        let number = try number(of: project)
+        let number = try await number(of: project)
         // The connection is asked for first: a message that is acknowledged meanwhile is not in the mailbox any more.
-        let ordinal = try ask { (transaction) throws in
+        let ordinal = try await ask { (transaction) throws in
             try Listing.instance(token, in: number, transaction).0.ordinal
         }
         var connection: LoopConnection?

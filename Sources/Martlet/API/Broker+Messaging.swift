@@ -102,7 +102,7 @@ extension Broker {
     package func send(
         _ message: OutgoingMessage, as attempt: SendAttempt?, in project: String
     ) async throws(MartletError) -> SendReceipt {
-        let number = try number(of: project)
+        let number = try await number(of: project)
         var command = try SendCommand(message, projectID: project)
         command.attempt = attempt
         let now = clock()

@@ -40,9 +40,9 @@ extension Broker {
     private func reach(
         of command: SendCommand, in project: String
     ) async throws(MartletError) -> ReachSummary {
-        let number = try number(of: project)
+        let number = try await number(of: project)
         let (now, limits, programs) = (clock(), limits, committer.programs)
-        let recipients = try ask { (transaction) throws in
+        let recipients = try await ask { (transaction) throws in
             try Reach.recipients(
                 of: command, in: number, programs, limits: limits, now: now, transaction)
         }

@@ -37,8 +37,8 @@ extension Broker {
         timeToLiveSeconds: UInt32? = nil
     ) async throws(MartletError) -> UInt64 {
         let body = try message.encodedUpstream()
-        let number = try number(of: project)
-        let (ordinal, holder) = try ask { (transaction) throws in
+        let number = try await number(of: project)
+        let (ordinal, holder) = try await ask { (transaction) throws in
             let ordinal = try Listing.locate(token, in: number, transaction)
             return (ordinal, try transaction.instances.instance(ordinal, in: number)?.holder)
         }

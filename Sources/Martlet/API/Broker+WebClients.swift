@@ -39,14 +39,15 @@ extension Broker {
         presenting credential: RegistrationCredential, from peer: PeerAddress
     ) async throws(MartletError) -> Token {
         let new = try newWebClient(credential, address, app: app, in: project)
-        if let known = try webClient(address, in: project) { return known }
+        if let known = try await webClient(address, in: project) { return known }
         try strangers.register(from: peer)
         do throws(MartletError) {
             _ = try await perform(.register(new))
             return new.token
         } catch {
             // Another request may have registered the subscription meanwhile.
-            guard error.word == .alreadyExists, let known = try webClient(address, in: project)
+            guard error.word == .alreadyExists,
+                let known = try await webClient(address, in: project)
             else { throw error }
             return known
         }
@@ -58,10 +59,9 @@ extension Broker {
     package func change(
         webClient token: String, to address: WebPushAddress, in project: String
     ) async throws(MartletError) {
-        try requireWebClient(token, in: project)
-        if let holder = try self.token(of: .webPush(address), in: project), holder.text != token {
-            throw .otherSubscription
-        }
+        try await requireWebClient(token, in: project)
+        let holder = try await self.token(of: .webPush(address), in: project)
+        if let holder, holder.text != token { throw .otherSubscription }
         try await setBridge(.webPush(address), ofToken: token, in: project)
     }
 
@@ -70,7 +70,7 @@ extension Broker {
     package func unregister(
         webClient token: String, in project: String
     ) async throws(MartletError) {
-        try requireWebClient(token, in: project)
+        try await requireWebClient(token, in: project)
         try await unregister(token, in: project)
     }
 
@@ -102,9 +102,9 @@ extension Broker {
     /// The token of the instance with a subscription.
     private func webClient(
         _ address: WebPushAddress, in project: String
-    ) throws(MartletError) -> Token? {
-        let number = try number(of: project)
-        return try ask { (transaction) throws in
+    ) async throws(MartletError) -> Token? {
+        let number = try await number(of: project)
+        return try await ask { (transaction) throws in
             guard
                 let ordinal = try transaction.bridges.ordinal(of: .webPush(address), in: number),
                 let known = try transaction.bridges.bridging(of: ordinal, in: number),
@@ -119,9 +119,9 @@ extension Broker {
 
     private func requireWebClient(
         _ token: String, in project: String
-    ) throws(MartletError) {
-        let number = try number(of: project)
-        let isWebClient = try ask { (transaction) throws in
+    ) async throws(MartletError) {
+        let number = try await number(of: project)
+        let isWebClient = try await ask { (transaction) throws in
             let ordinal = try Listing.locate(token, in: number, transaction)
             guard let known = try transaction.bridges.bridging(of: ordinal, in: number) else {
                 return false

@@ -255,7 +255,9 @@ public final class Broker: Sendable {
         let count =
             configuration.loopCount > 0
             ? configuration.loopCount : max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
-        let numbers = ConnectionNumbers(clock: configuration.cluster == nil ? nil : clock)
+        let numbers = ConnectionNumbers(
+            clock: configuration.cluster == nil ? nil : clock,
+            cluster: committer.cluster)
         let refusalLog = RefusalLog(configuration.logger)
         let ceiling =
             configuration.deliveriesPerSecond > 0
@@ -350,6 +352,7 @@ public final class Broker: Sendable {
             inquiry.stop()
             committer.stop()
             keeper?.stop()
+            committer.cluster?.endWaits()
             committer.links?.stop()
             committer.upstream.close()
             committer.watches.close(at: clock())
@@ -430,21 +433,6 @@ public final class Broker: Sendable {
                         .unavailable, "The broker has more to write than it can; try again.",
                         retryDelayMilliseconds: 200)))
         case .closed: tell(.refused(MartletError(.unavailable, "The broker is closed.")))
-        }
-    }
-
-    /// Answers a question from a snapshot.
-    /// - Throws: the error of the question; `UNAVAILABLE` if the store cannot be read.
-    func ask<Answer>(
-        _ question: (borrowing Transaction) throws -> Answer
-    ) throws(MartletError) -> Answer {
-        if let refusal = committer.waitForNewer() { throw refusal }
-        do {
-            return try store.read { (transaction) throws in try question(transaction) }
-        } catch let error as MartletError {
-            throw error
-        } catch {
-            throw .unreadable(error)
         }
     }
 

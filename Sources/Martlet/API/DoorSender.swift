@@ -3,7 +3,8 @@
 // A sender whose connection is served by a door of the process, beside the loops. The door has what a loop has for its
 // senders: the quota on connections (QUO-3), sends in order, the messages of devices with a window and acknowledgements
 // one by one (UPS-1), the receipts of the project (RCP-1), and the end of the credential (REG-9). All calls return at
-// once, because a door calls on its event loop. Rests on Broker.
+// once, because a door calls on its event loop: the store need not be newer for any of them (OPS-7), and a sign-in is
+// refused by the store as it is, unless the door has waited (`Freshness`). Rests on Broker.
 
 import MartletEngine
 import MartletRows
@@ -152,7 +153,7 @@ package final class DoorSender: Sendable {
     package func currentToken(ofFormer text: String) throws(MartletError) -> String? {
         guard let token = try? Token(validating: text) else { return nil }
         let number = number
-        return try broker.ask { (transaction) throws in
+        return try broker.read { (transaction) throws in
             guard let place = try transaction.instances.locateFormer(token),
                 place.project == number
             else { return nil }
@@ -163,7 +164,7 @@ package final class DoorSender: Sendable {
     /// TTL-1: longest time to live of the project's messages, in seconds.
     package func timeToLiveSecondsMax() -> UInt32 {
         let projectID = project.id
-        let found = try? broker.ask { (transaction) throws in
+        let found = try? broker.read { (transaction) throws in
             try Authentication.project(id: projectID, in: transaction)
         }
         let own: Int? = found.flatMap { $0.limits[.timeToLiveSeconds] }
@@ -175,7 +176,6 @@ package final class DoorSender: Sendable {
     /// UPS-1: begins to listen for messages of devices. Called once.
     package func listen() {
         let (tell, project) = (tell, number)
-        guard broker.committer.handsOutUpstream else { return tell(.closed) }
         let listener = broker.committer.upstream.listen(
             to: project,
             .caller { messages in
@@ -208,7 +208,7 @@ package final class DoorSender: Sendable {
     /// Reads messages again that are with this sender. A missing message was acknowledged elsewhere, or has expired.
     package func messages(_ numbers: [UInt64]) throws(MartletError) -> [DeviceMessage] {
         let (project, now) = (number, broker.clock())
-        let found = try broker.ask { (transaction) throws in
+        let found = try broker.read { (transaction) throws in
             try UpstreamMessage.find(
                 UpstreamMessage.Wanted(project: project, numbers: numbers), now: now, transaction)
         }
@@ -237,7 +237,7 @@ package final class DoorSender: Sendable {
         after event: UInt64, limit: Int
     ) throws(MartletError) -> [DeliveryReceipt] {
         let (number, projectID) = (number, project.id)
-        let page = try broker.ask { (transaction) throws in
+        let page = try broker.read { (transaction) throws in
             try Receipt.page(after: event, limit: limit, in: number, transaction)
         }
         return page.map { receipt in

@@ -39,15 +39,16 @@ extension Broker {
     func perform<Served: ServedRequest>(
         _ request: Served, in project: String
     ) async throws(MartletError) -> Served.Answer {
-        try await perform(request, as: .sender(try number(of: project)))
+        try await perform(request, as: .sender(try await number(of: project)))
     }
 
     func perform<Served: ServedRequest>(
         _ request: Served, as principal: Principal
     ) async throws(MartletError) -> Served.Answer {
         switch try request.plan(for: principal, answerer) {
-        case .reply(let reply): return try answer(reply)
-        case .command(let command, let then): return try answer(then(try await perform(command)))
+        case .reply(let reply): return try await answer(reply)
+        case .command(let command, let then):
+            return try await answer(then(try await perform(command)))
         }
     }
 
@@ -65,11 +66,26 @@ extension Broker {
         case .answer(let answer): return answer
         case .question(let question):
             if let refusal = committer.waitForNewer() { throw refusal }
-            do { return try question(answerer) } catch let error as MartletError {
-                throw error
-            } catch {
-                throw .unreadable(error)
-            }
+            return try answer(question)
+        }
+    }
+
+    private func answer<Answer>(_ reply: Reply<Answer>) async throws(MartletError) -> Answer {
+        switch reply {
+        case .answer(let answer): return answer
+        case .question(let question):
+            if committer.cluster != nil, let refusal = await committer.newer() { throw refusal }
+            return try answer(question)
+        }
+    }
+
+    private func answer<Answer>(
+        _ question: (Answerer) throws -> Answer
+    ) throws(MartletError) -> Answer {
+        do { return try question(answerer) } catch let error as MartletError {
+            throw error
+        } catch {
+            throw .unreadable(error)
         }
     }
 }

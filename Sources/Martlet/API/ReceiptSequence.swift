@@ -46,7 +46,7 @@ public struct ReceiptSequence: AsyncSequence, Sendable {
         /// - Throws: `MartletError` if the confirmation could not be stored.
         public mutating func take() async throws {
             guard handed > taken else { return }
-            let number = try broker.number(of: project)
+            let number = try await broker.number(of: project)
             _ = try await broker.perform(.takeReceipts(project: number, through: handed))
             taken = handed
         }
@@ -55,12 +55,12 @@ public struct ReceiptSequence: AsyncSequence, Sendable {
         /// - Returns: nil when the task is cancelled.
         /// - Throws: `NOT_FOUND` for the project, `UNAVAILABLE` if the broker is closed.
         public mutating func next() async throws -> DeliveryReceipt? {
-            let number = try broker.number(of: project)
+            let number = try await broker.number(of: project)
             while waiting.isEmpty {
                 // Receipts are confirmed before each reading: a page costs one write.
                 try await take()
                 let after = handed
-                waiting = try broker.ask { (transaction) throws in
+                waiting = try await broker.ask { (transaction) throws in
                     try Receipt.page(
                         after: after, limit: Self.pageEntries, in: number, transaction)
                 }.reversed()

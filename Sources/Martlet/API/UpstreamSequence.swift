@@ -110,10 +110,6 @@ private final class UpstreamFeed: Sendable {
     init(_ committer: Committer, _ project: ProjectNumber) {
         self.committer = committer
         self.project = project
-        guard committer.handsOutUpstream else {
-            state.withLock { $0.isClosed = true }
-            return
-        }
         let listener = committer.upstream.listen(
             to: project, .caller { [weak self] messages in self?.received(messages) })
         state.withLock { $0.listener = listener }

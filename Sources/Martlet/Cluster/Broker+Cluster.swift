@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: a broker as a node of a cluster: its start, its questions, and its health. Rests on ClusterState.
+// OPS-7: a broker as a node of a cluster: its start and its health. Rests on ClusterState.
 
-import Glibc
 import MartletBase
 import MartletCluster
 import MartletRows
@@ -41,31 +40,6 @@ extension Broker {
 }
 
 extension Committer {
-    /// OPS-7: waits until the store has everything that any node of the cluster has answered until now. Alone, and on
-    /// the active node, the store has it.
-    /// - Returns: `UNAVAILABLE` if the log does not answer in time.
-    func waitForNewer() -> MartletError? {
-        guard let cluster else { return nil }
-        let asked = SystemClock.monotonicNanoseconds()
-        guard !cluster.isCurrent(at: asked) else { return nil }
-        // The log has been away for a while, so a wait would hold up the thread for nothing.
-        if let trouble = clusterTrouble { return .noActiveNode(trouble) }
-        cluster.waiterCount.add(1, ordering: .relaxed)
-        defer { cluster.waiterCount.subtract(1, ordering: .relaxed) }
-        wake()
-        let end = asked + ClusterLimits.questionNanoseconds
-        while !cluster.isCurrent(at: asked) {
-            guard SystemClock.monotonicNanoseconds() < end else {
-                return .noActiveNode("the log does not answer")
-            }
-            usleep(500)
-        }
-        return nil
-    }
-
-    /// UPS-1: whether this node hands out messages of devices.
-    var handsOutUpstream: Bool { cluster.map { $0.hold != nil } ?? true }
-
     /// OPS-7: the reason for which the node takes no changes; nil: it takes them.
     var clusterTrouble: String? {
         cluster?.withLock { state in

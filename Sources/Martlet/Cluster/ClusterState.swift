@@ -55,6 +55,8 @@ final class ClusterState: Sendable {
     private let freshThrough = Atomic<UInt64>(0)
     /// Questions and refusals that wait for a newer store.
     let waiterCount = Atomic<Int>(0)
+    /// Callers that wait for a newer store without a thread; nil: the broker ends.
+    let waiters = Mutex<[Waiter]?>([])
 
     init(applied: LogPosition) { state = Mutex(State(applied: applied)) }
 
@@ -80,6 +82,7 @@ final class ClusterState: Sendable {
     /// Notes that the store has all rows that the log had at a time.
     func noteFresh(at nanoseconds: UInt64) {
         freshThrough.store(nanoseconds, ordering: .releasing)
+        settleWaiters()
     }
 
     /// Whether the store has everything that any node had answered at a time.

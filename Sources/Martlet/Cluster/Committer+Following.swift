@@ -88,16 +88,20 @@ extension Committer {
         guard let cluster, let links else { return }
         let node = ClusterNode(configuration, cluster, store: store, logger: logger)
         var waiting = WaitingCommands()
+        upstream.beginAnew(isRelaying: true)
         while true {
             guard follow(node, links, &waiting, &transport) else { return }
+            // The listeners of this node are handed to anew, and those of other nodes come over the links.
+            upstream.beginAnew(isRelaying: false)
             links.lead(epoch: node.epoch)
             node.makeRoom()
             var engine = makeEngine()
             engine.isOfCluster = true
+            bridges.handOver(true)
             run(&engine, &waiting, &transport, on: node)
+            bridges.handOver(false)
             links.lead(epoch: nil)
-            upstream.forget()
-            tellAll(.endListeners, &transport)
+            upstream.beginAnew(isRelaying: true)
             if isStopping.load(ordering: .acquiring), node.state.hold != nil {
                 node.release()
                 return
@@ -122,6 +126,7 @@ extension Committer {
         let state = node.state
         var outstanding = Outstanding()
         var session: UInt64 = 0
+        var relaySession: UInt64 = 0
         var stopBy: Int64?
         for request in waiting.takeAll() { keep(request, &outstanding) }
         while true {
@@ -142,11 +147,13 @@ extension Committer {
                 }
             }
             forward(node, links, &outstanding, &session)
+            relay(node, links, &relaySession)
             var isAtEnd = true
             if !node.isStopped {
                 let read = node.follow()
                 isAtEnd = read.isAtEnd
                 for row in read.rows { publish(row, node, links, &outstanding, &transport) }
+                handOn(links.takeUpstream(through: node.position.row), &transport)
                 if isAtEnd {
                     if state.waiterCount.load(ordering: .relaxed) > 0 {
                         tellAll(.fresh, &transport)
@@ -181,6 +188,46 @@ extension Committer {
                 &transport)
         }
     }
+
+    // MARK: Messages of devices
+
+    /// UPS-1: tells the active node of the listeners of this node. A node that becomes active hands out anew, and each new
+    /// link gets all listeners.
+    private func relay(_ node: ClusterNode, _ links: NodeLinks, _ session: inout UInt64) {
+        let current = links.session(inEpoch: node.position.epoch)
+        let changes: [UpstreamBook.Change]
+        if current == session {
+            changes = upstream.takeChanges()
+        } else {
+            changes = upstream.beginRelay()
+            session = current
+        }
+        guard session != 0 else { return }
+        for change in changes { links.tell(change, in: session) }
+    }
+
+    /// UPS-1: hands messages of the active node to the listeners of this node.
+    private func handOn(
+        _ handings: [NodeUpstream], _ transport: inout some Transport & ~Copyable
+    ) {
+        guard !handings.isEmpty else { return }
+        let loops = allLoops
+        var messages = [[LoopMessage]](repeating: [], count: loops.count)
+        for handing in handings {
+            // Without a way the listener has left, and the active node learns of it.
+            guard let message = UpstreamMessage(handing.delivery),
+                let destination = upstream.relayed([message.number], to: handing.listener)
+            else { continue }
+            switch destination {
+            case .loop(let loop): messages[loop].append(.upstream(handing.listener, [message]))
+            case .caller(let tell): tell([message])
+            case .node: break
+            }
+        }
+        tell(messages, loops, &transport)
+    }
+
+    // MARK: Commands
 
     /// Keeps a command until a row answers it. Commands of other nodes are forwarded again by these nodes.
     private func keep(_ request: Request, _ outstanding: inout Outstanding) {
@@ -254,7 +301,11 @@ extension Committer {
             guard let logged = answers.removeValue(forKey: number),
                 let request = outstanding.take(number)
             else { return }
-            answer(request, node.outcome(logged), &messages)
+            let outcome = node.outcome(logged)
+            if case .upstreamTaken(let project, let numbers) = outcome {
+                upstream.acknowledged(numbers, in: project)
+            }
+            answer(request, outcome, &messages)
         }
         // Answers without a place among the events are those of earlier transactions.
         let placed = row.events.compactMap { event -> UInt64? in

@@ -111,30 +111,4 @@ extension Loop where Kernel: ~Copyable {
                     retryDelayMilliseconds: context.configuration.reconnectDelayMilliseconds))
         }
     }
-
-    // MARK: Messages of devices
-
-    /// UPS-1: refuses a listener on a node that does not hand out.
-    func requireListening() throws(MartletError) {
-        guard !context.committer.handsOutUpstream else { return }
-        throw MartletError(
-            .unavailable,
-            """
-            Messages of devices are handed out by the active node of the cluster \
-            (\(context.committer.cluster?.holderText ?? "none")); listen there.
-            """, retryDelayMilliseconds: 1000)
-    }
-
-    /// Ends the connections that listen for messages of devices. They find the active node.
-    mutating func endListeners() {
-        for index in places where isOccupied[index] {
-            let connection = connections + index
-            guard connection.pointee.upstreamListener != 0 else { continue }
-            fail(
-                connection,
-                MartletError(
-                    .unavailable, "Another node of the cluster hands out messages of devices.",
-                    retryDelayMilliseconds: 1000))
-        }
-    }
 }

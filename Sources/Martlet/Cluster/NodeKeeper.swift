@@ -89,6 +89,7 @@ final class NodeKeeper: Sendable {
                 steadySince = ClusterState.now
                 usleep(100_000)
             }
+            cluster.settleWaiters()
             usleep(20_000)
         }
     }

@@ -31,6 +31,9 @@ final class NodeLinks: Sendable {
         /// The link to the active node.
         var outgoing: LinkOutbox?
         var outgoingEpoch: UInt32 = 0
+        /// Messages of devices that came over the link for listeners of this node, and the row that the store needs for
+        /// each; nil until the row is known.
+        var upstream: [(row: UInt64?, handing: NodeUpstream)] = []
         /// Rises with each link to an active node.
         var sessions: UInt64 = 0
         /// Whether the log tells of the missing link.
@@ -172,6 +175,8 @@ final class NodeLinks: Sendable {
         Self.ignoreBrokenPipes()
         var epoch: UInt32?
         var isStranger = true
+        let remote = RemoteListeners(outbox)
+        defer { if let committer = committer.withLock({ $0 }) { remote.leave(committer) } }
         _ = socket.serve(
             secret: secret, isServer: true, outbox,
             opened: {
@@ -202,8 +207,14 @@ final class NodeLinks: Sendable {
                 case .ping(let ping):
                     outbox.push(NodeFrame.pong(Pong(value: ping.value)).bytes)
                     return true
+                case .listen(let frame):
+                    guard let epoch, state.withLock({ $0.epoch == epoch }),
+                        let committer = committer.withLock({ $0 })
+                    else { return false }
+                    remote.take(frame, committer)
+                    return true
                 case .pong, .applied: return epoch != nil
-                case .row, .committed, .outcome, .head, .ended, .listen, .upstream, .seed, .error:
+                case .row, .committed, .outcome, .head, .ended, .upstream, .seed, .error:
                     return false
                 }
             })
@@ -263,6 +274,23 @@ final class NodeLinks: Sendable {
             ?? false
     }
 
+    /// UPS-1: tells the active node of a change among the listeners of this node.
+    func tell(_ change: UpstreamBook.Change, in session: UInt64) {
+        let outbox = state.withLock { $0.sessions == session ? $0.outgoing : nil }
+        outbox?.push(NodeFrame.listen(NodeListen(change)).bytes)
+    }
+
+    /// UPS-1: the messages of devices for listeners of this node that the store of this node has, in the order of coming.
+    /// - Parameter row: the last applied row.
+    func takeUpstream(through row: UInt64) -> [NodeUpstream] {
+        state.withLock { state in
+            let count = state.upstream.prefix { $0.row.map { $0 <= row } ?? false }.count
+            guard count > 0 else { return [] }
+            defer { state.upstream.removeFirst(count) }
+            return state.upstream.prefix(count).map(\.handing)
+        }
+    }
+
     /// Ends the link to the active node. Another one follows.
     func restart() { state.withLock { $0.outgoing }?.end() }
 
@@ -305,12 +333,22 @@ final class NodeLinks: Sendable {
                                 state.sessions += 1
                                 state.hasTold = false
                             }
-                        case .committed: break
+                        case .committed(let frame):
+                            // The active node hands out what its store has, and tells of the row afterwards.
+                            state.withLock { state in
+                                var index = state.upstream.count
+                                while index > 0, state.upstream[index - 1].row == nil {
+                                    index -= 1
+                                    state.upstream[index].row = frame.row
+                                }
+                            }
+                        case .upstream(let frame):
+                            state.withLock { $0.upstream.append((nil, frame)) }
                         case .ping(let ping):
                             outbox.push(NodeFrame.pong(Pong(value: ping.value)).bytes)
                         case .pong: break
-                        case .row, .applied, .forward, .outcome, .head, .ended, .listen, .upstream,
-                            .seed, .error:
+                        case .row, .applied, .forward, .outcome, .head, .ended, .listen, .seed,
+                            .error:
                             return false
                         }
                         committer.withLock { $0 }?.wake()
@@ -332,7 +370,10 @@ final class NodeLinks: Sendable {
                 }
             }
             outbox.end()
-            state.withLock { if $0.outgoing === outbox { $0.outgoing = nil } }
+            state.withLock { state in
+                if state.outgoing === outbox { state.outgoing = nil }
+                state.upstream = []
+            }
             usleep(50_000)
         }
     }

@@ -67,7 +67,6 @@ extension Loop where Kernel: ~Copyable {
             surveys.take(look(question), to: number)
         case .runEnded: endRun()
         case .fresh: lookAgain()
-        case .endListeners: endListeners()
         case .drain: beginDraining()
         }
     }

@@ -46,13 +46,20 @@ extension Loop where Kernel: ~Copyable {
             let digest = Credentials.digest(deviceKey)
             // GW-11: the door of this process speaks for the instances that a push service reaches.
             let isBridge = connection.pointee.isApp && digest.matches(context.bridgeCredential)
-            let (found, appName) = try context.store.read { (transaction) throws in
+            let committer = context.committer
+            let (found, appName, isElsewhere) = try context.store.read { (transaction) throws in
                 let found = try Authentication.device(
                     projectID: projectID, token: token, digest: isBridge ? nil : digest,
                     in: transaction)
                 let app = try transaction.projects.app(found.instance.app, in: found.project.number)
-                return (found, app?.name ?? "")
+                let isElsewhere =
+                    try isBridge
+                    && ConnectionNumbers.isElsewhere(
+                        found.instance.ordinal, in: found.project.number, committer, transaction)
+                return (found, app?.name ?? "", isElsewhere)
             }
+            // A connection of the device at another node of the cluster stays, as a connection here does.
+            guard !isElsewhere else { throw MartletError.replaced }
             guard unconfirmed.count <= Limits.unconfirmedStreamIDsMax,
                 unconfirmed.allSatisfy({ $0 <= found.project.lastSequence.rawValue })
             else {
@@ -218,8 +225,12 @@ extension Loop where Kernel: ~Copyable {
     }
 
     mutating func replace(_ connection: UnsafeMutablePointer<Connection>) {
-        fail(
-            connection,
-            MartletError(.replaced, "Another connection of this instance took over."))
+        fail(connection, .replaced)
+    }
+}
+
+extension MartletError {
+    fileprivate static var replaced: MartletError {
+        MartletError(.replaced, "Another connection of this instance took over.")
     }
 }

@@ -147,7 +147,6 @@ extension Loop where Kernel: ~Copyable {
                     try UpstreamCommand(frame, from: ordinal, holder, in: project)),
                 frame.correlation, connection)
         case .listenUpstream(let frame):
-            try requireListening()
             listenUpstream(connection, try connection.pointee.principal.senderProject())
             send(.done(Done(correlation: frame.correlation)), to: connection)
         case .upstreamAcknowledge(let frame): try takeUpstream(frame.numbers, connection)

@@ -150,12 +150,7 @@ extension Loop where Kernel: ~Copyable {
         else { return }
         upstreamListeners[number]?.sentThrough = max(listener.sentThrough, message.number)
         send(
-            .upstreamMessage(
-                UpstreamDelivery(
-                    number: message.number, accepted: message.accepted,
-                    expires: message.expires, token: message.token.text,
-                    appName: message.appName, messageID: message.messageID,
-                    message: message.body)), to: connection)
+            .upstreamMessage(UpstreamDelivery(message)), to: connection)
     }
 
     /// Takes a sender's acknowledgements. A late acknowledgement counts too: the message then goes to no

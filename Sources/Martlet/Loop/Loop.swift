@@ -64,14 +64,33 @@ final class ConnectionNumbers: Sendable {
     private let lastBridge = Atomic<UInt64>(0)
     private let clock: (@Sendable () -> Instant)?
 
-    /// - Parameter clock: OPS-7: the clock of a node of a cluster. Numbers of all nodes then rise with the time, so of
-    ///   two connections of an instance the later has the higher number.
-    init(clock: (@Sendable () -> Instant)? = nil) { self.clock = clock }
+    /// OPS-7: sessions of the door of an epoch before their numbers run into those of the next epoch.
+    private static let bridgesPerEpoch: UInt64 = 1 << 24
+
+    private let cluster: ClusterState?
+
+    /// - Parameters:
+    ///   - clock: OPS-7: the clock of a node of a cluster. Numbers of all nodes then rise with the time, so of two
+    ///     connections of an instance the later has the higher number.
+    ///   - cluster: OPS-7: the state of the node. The door of a later epoch has the higher numbers.
+    init(clock: (@Sendable () -> Instant)? = nil, cluster: ClusterState? = nil) {
+        (self.clock, self.cluster) = (clock, cluster)
+    }
 
     func next(isBridge: Bool = false) -> UInt64 {
-        guard !isBridge else { return lastBridge.add(1, ordering: .relaxed).newValue }
+        if isBridge {
+            guard let cluster else { return lastBridge.add(1, ordering: .relaxed).newValue }
+            // The numbers begin again after 65,536 takeovers.
+            let turn = UInt64(cluster.applied.epoch) % (Self.bridgeMax / Self.bridgesPerEpoch)
+            return Self.next(lastBridge, turn * Self.bridgesPerEpoch)
+        }
         guard let clock else { return last.add(1, ordering: .relaxed).newValue }
-        let least = UInt64(max(clock().millisecondsSince1970, 0)) * Self.perMillisecond
+        return Self.next(
+            last, UInt64(max(clock().millisecondsSince1970, 0)) * Self.perMillisecond)
+    }
+
+    /// The next number that is not below `least`.
+    private static func next(_ last: borrowing Atomic<UInt64>, _ least: UInt64) -> UInt64 {
         while true {
             let before = last.load(ordering: .relaxed)
             let number = max(before + 1, least)
@@ -83,6 +102,16 @@ final class ConnectionNumbers: Sendable {
     }
 
     static func isBridge(_ number: UInt64) -> Bool { number <= bridgeMax }
+
+    /// GW-11, OPS-7: whether a device has a connection of its own at another node.
+    static func isElsewhere(
+        _ ordinal: Ordinal, in project: ProjectNumber, _ committer: Committer,
+        _ transaction: borrowing Transaction
+    ) throws(StorageError) -> Bool {
+        guard let cluster = committer.cluster else { return false }
+        return try transaction.connections.isOpen(
+            ordinal, in: project, above: bridgeMax, besides: cluster.run)
+    }
 }
 
 /// The loops of a broker, in the order of their numbers. A loop is added before its first connection.

@@ -81,7 +81,9 @@ extension Answerer {
     func sealingKey() throws(MartletError) -> SealingKey {
         do {
             return SealingKey(
-                from: try DataFolder.bridgeSecret(in: folder), for: "keys of push services")
+                from: try DataFolder.bridgeSecret(
+                    in: folder, isShared: gauges.committer.cluster != nil),
+                for: "keys of push services")
         } catch {
             throw MartletError(
                 .unavailable, "The secret of the data folder cannot be read: \(error)")

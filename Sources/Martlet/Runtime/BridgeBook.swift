@@ -11,9 +11,39 @@ import Synchronization
 
 /// The news between the broker and its door to push services.
 package final class BridgeBook: Sendable {
+    /// Whether this process hands over, and the listener that learns of a change.
+    private struct Role {
+        var isHandingOver = true
+        var changed: (@Sendable (Bool) -> Void)?
+    }
+
     private let listener = Mutex<(@Sendable ([BridgeNews]) -> Void)?>(nil)
+    private let role = Mutex(Role())
     /// Projects whose keys a push service refuses.
     let faults = BridgeFaults()
+
+    // MARK: The node that hands over
+
+    /// OPS-7: one node of a cluster hands over, the active node. A broker alone always hands over.
+    func handOver(_ isHandingOver: Bool) {
+        role.withLock { role in
+            guard role.isHandingOver != isHandingOver else { return }
+            role.isHandingOver = isHandingOver
+            role.changed?(isHandingOver)
+        }
+    }
+
+    /// Tells whether this process hands over, now and after each change.
+    /// - Parameter changed: called on any thread, one call after another. It must not hold up the thread, or call the
+    ///   book. nil ends the telling.
+    package func watchRole(_ changed: (@Sendable (Bool) -> Void)?) {
+        role.withLock { role in
+            role.changed = changed
+            changed?(role.isHandingOver)
+        }
+    }
+
+    // MARK: News
 
     /// Begins to tell of changes.
     /// - Parameter tell: called on the committer's thread, after each transaction with changes.

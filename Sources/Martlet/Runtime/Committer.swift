@@ -98,6 +98,7 @@ final class Committer: Sendable {
         self.quotas = quotas
         self.clock = clock
         self.logger = logger
+        if cluster != nil { bridges.handOver(false) }
     }
 
     /// Starts the thread.
@@ -567,7 +568,7 @@ final class Committer: Sendable {
             switch handing.destination {
             case .loop(let loop):
                 messages[loop].append(.upstream(handing.listener, handing.messages))
-            case .caller(let tell): tell(handing.messages)
+            case .caller(let tell), .node(let tell): tell(handing.messages)
             }
         }
         tell(messages, loops, &transport)

@@ -6,6 +6,7 @@
 
 import Glibc
 import MartletBase
+import MartletCrypto
 import MartletStore
 
 /// The files of a data folder.
@@ -45,18 +46,28 @@ enum DataFolder {
 
     /// GW-12: reads the secret of Web Push endpoints, or makes a secret. A new secret makes all earlier endpoints
     /// invalid.
-    static func webPushSecret(in folder: String) throws -> [UInt8] {
-        let text = try secret(
-            "web-push.key", in: folder, byteCount: Limits.accessTokenSecretBytes,
-            Credentials.tokenSecret)
-        return Base64URL.decode(text)!
+    /// - Parameter isShared: OPS-7: whether all nodes of a cluster need the same secret.
+    static func webPushSecret(in folder: String, isShared: Bool) throws -> [UInt8] {
+        try laterSecret("web-push.key", in: folder, isShared: isShared)
     }
 
     /// GW-11: reads the secret that seals keys for push services, or makes a secret. A new secret opens no earlier key.
-    static func bridgeSecret(in folder: String) throws -> [UInt8] {
-        let text = try secret(
-            "bridge.key", in: folder, byteCount: Limits.accessTokenSecretBytes,
-            Credentials.tokenSecret)
+    /// - Parameter isShared: OPS-7: whether all nodes of a cluster need the same secret.
+    static func bridgeSecret(in folder: String, isShared: Bool) throws -> [UInt8] {
+        try laterSecret("bridge.key", in: folder, isShared: isShared)
+    }
+
+    /// Reads a secret that is made when it is needed first. The folders of a cluster were copied before, so a shared
+    /// secret is made of the secret of access tokens, which all folders have.
+    private static func laterSecret(
+        _ name: String, in folder: String, isShared: Bool
+    ) throws -> [UInt8] {
+        let common = isShared ? try tokenSecret(in: folder) : nil
+        let text = try secret(name, in: folder, byteCount: Limits.accessTokenSecretBytes) {
+            guard let common else { return Credentials.tokenSecret() }
+            return Base64URL.encode(
+                AuthenticationKey(common).code(of: Array("martlet \(name)".utf8)))
+        }
         return Base64URL.decode(text)!
     }
 

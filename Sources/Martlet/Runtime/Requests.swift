@@ -97,8 +97,6 @@ enum LoopMessage: Sendable {
     case runEnded
     /// OPS-7: the store is as new as some waiting HELLOs need.
     case fresh
-    /// OPS-7: the node is not active any more, so messages of devices are handed out by another node.
-    case endListeners
     /// NET-5: finish accepted requests, then end.
     case drain
 }

@@ -249,6 +249,10 @@ final class DoorCore {
         if project.restsUntil[kind] != nil {
             return park(message, of: project, kind)
         }
+        // OPS-7: another node may be active, and this node does not know of it yet.
+        guard broker.mayHandOver else {
+            return again(message, of: project, after: .seconds(1))
+        }
         message.handOver.instance = device.instance
         project.onTheirWay += 1
         onTheirWay += 1

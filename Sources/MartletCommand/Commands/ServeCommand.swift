@@ -88,17 +88,7 @@ private struct Serving {
         var metrics: String?
     }
 
-    /// GW-11, OPS-7: the doors of two nodes know nothing of each other, and each would hand over every message.
-    private func requireOneDoor() throws {
-        guard options.place.cluster == nil || !(http.apns || http.webClients) else {
-            throw ValidationError(
-                "--apns and --web-clients do not go with --cluster: each node would hand over every "
-                    + "message.")
-        }
-    }
-
     func run() async throws {
-        try requireOneDoor()
         var http = http
         http.http = http.http ?? httpOtherwise
         // Not judged with the options: a file gives each setting singly, and a gateway has an address without --http.

@@ -7,6 +7,9 @@
 // `readThrough`. A loop reports when a listener comes or goes, and wakes the committer. So the lock is taken a few
 // times for a batch, and never for a single message.
 //
+// OPS-7: the active node of a cluster hands out. The book of another node keeps the listeners of that node, tells the
+// active node of them, and hands on what comes for them.
+//
 // The book is not stored. After a restart no listener has a message, and all unacknowledged messages are handed out
 // again.
 //
@@ -29,6 +32,20 @@ package final class UpstreamBook: Sendable {
         case loop(Int)
         /// A function of an embedder, called on the thread that hands out. An empty array means the end of messages.
         case caller(@Sendable ([UpstreamMessage]) -> Void)
+        /// OPS-7: a listener of another node of a cluster. The function hands the messages to the node.
+        case node(@Sendable ([UpstreamMessage]) -> Void)
+
+        /// Whether the listener is of another node.
+        var isOfNode: Bool { if case .node = self { true } else { false } }
+    }
+
+    /// OPS-7: a change among the listeners of this node, for the node that hands out.
+    package enum Change: Sendable, Hashable {
+        case listen(UInt64, to: ProjectNumber)
+        case retire(UInt64, of: ProjectNumber, keeping: [UInt64])
+        case leave(UInt64, of: ProjectNumber)
+        /// Messages that this node has dropped.
+        case taken([UInt64], in: ProjectNumber)
     }
 
     /// Messages handed to a listener by one call of `handOut`.
@@ -53,6 +70,12 @@ package final class UpstreamBook: Sendable {
         var isRetired = false
 
         var room: Int { isRetired ? 0 : max(0, Limits.upstreamWindow - held.count) }
+
+        /// Forgets the messages of the listener.
+        mutating func forget() {
+            held = []
+            terms = []
+        }
 
         /// - Returns: false if the listener has the message, or has had the message for too long.
         mutating func take(_ number: UInt64, until ends: Instant) -> Bool {
@@ -98,6 +121,17 @@ package final class UpstreamBook: Sendable {
         var due: Set<ProjectNumber> = []
         /// The instant of the last check of terms.
         var looked = Instant(millisecondsSince1970: 0)
+        /// OPS-7: whether another node hands out, and the changes that it has not been told of.
+        var isRelaying = false
+        var changes: [Change] = []
+
+        mutating func note(_ change: Change) { if isRelaying { changes.append(change) } }
+
+        mutating func forgetRelayed(_ numbers: [UInt64], in project: ProjectNumber) {
+            for listener in projects[project]?.listeners ?? [] {
+                listeners[listener]?.held.subtract(numbers)
+            }
+        }
     }
 
     /// Bound on a project's messages in a call, so that the committer can turn to other work.
@@ -123,6 +157,7 @@ package final class UpstreamBook: Sendable {
             invariant(before == nil, "The numbers of listeners are given once.")
             state.projects[project, default: Project()].listeners.append(number)
             state.due.insert(project)
+            if !destination.isOfNode { state.note(.listen(number, to: project)) }
             return number
         }
     }
@@ -131,6 +166,9 @@ package final class UpstreamBook: Sendable {
     package func leave(_ number: UInt64) {
         state.withLock { state in
             guard let listener = state.listeners.removeValue(forKey: number) else { return }
+            if !listener.destination.isOfNode {
+                state.note(.leave(number, of: listener.project))
+            }
             var project = state.projects[listener.project] ?? Project()
             project.listeners.removeAll { $0 == number }
             for message in listener.held.sorted() {
@@ -151,6 +189,7 @@ package final class UpstreamBook: Sendable {
         state.withLock { state in
             guard var listener = state.listeners[number] else { return }
             listener.isRetired = true
+            state.note(.retire(number, of: listener.project, keeping: kept.sorted()))
             var project = state.projects[listener.project] ?? Project()
             for message in listener.held.subtracting(kept).sorted() {
                 listener.held.remove(message)
@@ -171,17 +210,67 @@ package final class UpstreamBook: Sendable {
         for case .caller(let tell) in destinations { tell([]) }
     }
 
-    /// OPS-7: forgets all listeners and messages, as another node of a cluster hands out. Tells embedders the end of
-    /// messages.
-    package func forget() {
-        let destinations = state.withLock { state in
-            let destinations = state.listeners.values.map(\.destination)
+    // MARK: Nodes of a cluster
+
+    /// OPS-7: forgets the messages of all listeners, because the node that hands out changes. The listeners of this node
+    /// stay, and listen to the next node.
+    /// - Parameter isRelaying: whether another node hands out from now on.
+    package func beginAnew(isRelaying: Bool) {
+        state.withLock { state in
             var new = State()
             new.listenersEver = state.listenersEver
+            new.isRelaying = isRelaying
+            for (number, var listener) in state.listeners where !listener.destination.isOfNode {
+                listener.forget()
+                new.listeners[number] = listener
+                new.projects[listener.project, default: Project()].listeners.append(number)
+                new.due.insert(listener.project)
+            }
+            for project in new.projects.keys { new.projects[project]?.listeners.sort() }
             state = new
-            return destinations
         }
-        for case .caller(let tell) in destinations { tell([]) }
+    }
+
+    /// OPS-7: the listeners of this node, for a node that hands out and knows of none.
+    package func beginRelay() -> [Change] {
+        state.withLock { state in
+            state.changes = []
+            for number in state.listeners.keys { state.listeners[number]?.forget() }
+            return state.listeners.sorted { $0.key < $1.key }.compactMap { number, listener in
+                listener.destination.isOfNode || listener.isRetired
+                    ? nil : .listen(number, to: listener.project)
+            }
+        }
+    }
+
+    /// OPS-7: the changes since the last call.
+    package func takeChanges() -> [Change] {
+        state.withLock { state in
+            defer { if !state.changes.isEmpty { state.changes = [] } }
+            return state.changes
+        }
+    }
+
+    /// OPS-7: messages have come for a listener of this node.
+    /// - Returns: the way to the listener; nil: the listener has left.
+    package func relayed(_ numbers: [UInt64], to number: UInt64) -> Destination? {
+        state.withLock { state in
+            guard state.isRelaying, var listener = state.listeners[number] else { return nil }
+            listener.held.formUnion(numbers)
+            // Messages that another listener has acknowledged are unknown here. The node that hands out bounds the
+            // others to a window.
+            let excess = listener.held.count - 4 * Limits.upstreamWindow
+            if excess > 0 { listener.held.subtract(listener.held.sorted().prefix(excess)) }
+            state.listeners[number] = listener
+            return listener.destination
+        }
+    }
+
+    /// OPS-7: messages of this node's listeners were acknowledged. The node that hands out knows it by the row.
+    package func acknowledged(_ numbers: [UInt64], in project: ProjectNumber) {
+        state.withLock { state in
+            if state.isRelaying { state.forgetRelayed(numbers, in: project) }
+        }
     }
 
     /// Whether the project's listeners have room for `count` messages.
@@ -223,6 +312,10 @@ package final class UpstreamBook: Sendable {
     /// Messages were acknowledged durably, or a loop has dropped them.
     package func taken(_ numbers: [UInt64], in number: ProjectNumber) {
         state.withLock { state in
+            if state.isRelaying {
+                state.note(.taken(numbers, in: number))
+                state.forgetRelayed(numbers, in: number)
+            }
             guard var project = state.projects[number] else { return }
             for message in numbers { Self.forget(message, &project, &state.listeners) }
             state.projects[number] = project

@@ -45,6 +45,9 @@ package struct Route: Sendable {
     /// Writes a refusal in the form of the route's area.
     var refusal: @Sendable (GatewayError) -> GatewayAnswer
     var handler: Handler
+    /// Whether the route sends, and asks only about what a refused send has met. Other routes wait for the newest rows of
+    /// a cluster before they ask (OPS-7).
+    var isSending: Bool
     /// Longest body, in bytes, if the route's bound is below the gateway's.
     var bodyBytesMax: Int
 
@@ -57,7 +60,7 @@ package struct Route: Sendable {
 
     package init(
         _ name: String, _ method: GatewayCall.Method, _ pattern: String,
-        access: Access = .bearer, bodyBytesMax: Int = .max,
+        access: Access = .bearer, isSending: Bool = false, bodyBytesMax: Int = .max,
         refusal: @escaping @Sendable (GatewayError) -> GatewayAnswer = { $0.envelope },
         handler: @escaping Handler
     ) {
@@ -65,6 +68,7 @@ package struct Route: Sendable {
         self.method = method
         self.pattern = pattern
         self.access = access
+        self.isSending = isSending
         self.refusal = refusal
         self.handler = handler
         self.bodyBytesMax = bodyBytesMax

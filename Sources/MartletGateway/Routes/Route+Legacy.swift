@@ -8,7 +8,8 @@ import Martlet
 extension Route {
     static let legacy = [
         Route(
-            "fcm/send", .post, "fcm/send", access: .bearerOrKey, refusal: { $0.legacyAnswer }
+            "fcm/send", .post, "fcm/send", access: .bearerOrKey, isSending: true,
+            refusal: { $0.legacyAnswer }
         ) { (call, gateway) in
             if let sender = call.header("project_id"), try !call.identified.isOf(sender) {
                 throw GatewayError(

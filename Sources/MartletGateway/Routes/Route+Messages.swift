@@ -6,7 +6,7 @@ import Martlet
 
 extension Route {
     static let messages = [
-        Route("messages:send", .post, "v1/projects/{project}/messages:send") {
+        Route("messages:send", .post, "v1/projects/{project}/messages:send", isSending: true) {
             (call, gateway) in
             let caller = try call.identified
             let request = try MessageRequest(body: call.body)

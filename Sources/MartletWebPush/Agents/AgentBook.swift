@@ -79,6 +79,12 @@ final class AgentBook: Sendable {
 
     // MARK: The store
 
+    /// OPS-7: whether the store is as new as a question asked now.
+    var isCurrent: Bool { broker.isCurrent }
+
+    /// OPS-7: waits for the newest rows.
+    func newest() async -> Freshness { await broker.newest() }
+
     /// The channels of a user agent, with the tokens of their instances.
     func channels(of agent: AgentIdentity) throws(MartletError) -> [(ChannelID, Token)] {
         try broker.instances(of: agent.digest, in: configuration.project).map {

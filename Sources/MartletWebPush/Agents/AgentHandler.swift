@@ -233,7 +233,7 @@ final class AgentHandler: ChannelDuplexHandler {
         case (.closing, _): break
         case (_, .ping): say(AgentAnswer.pong)
         case (.hello, .hello(let agent)): hello(agent)
-        case (.hello, _): close(.protocolError)
+        case (.hello, _), (.waiting, _): close(.protocolError)
         case (.open, .hello), (.open, .other): break
         case (.open, .register(let text, let channel, let key)): register(text, channel, key)
         case (.open, .unregister(let text, let channel)):
@@ -283,10 +283,29 @@ final class AgentHandler: ChannelDuplexHandler {
 
     private func hello(_ text: String?) {
         guard let context else { return }
+        guard !book.isCurrent else { return hello(text, .any) }
+        // OPS-7: a channel registered at another node a moment ago is one of the user agent's.
+        phase = .waiting
+        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+        let (book, eventLoop) = (book, context.eventLoop)
+        Task {
+            let freshness = await book.newest()
+            eventLoop.execute {
+                guard case .waiting = bound.value.phase else { return }
+                bound.value.phase = .hello
+                bound.value.hello(text, freshness)
+            }
+        }
+    }
+
+    private func hello(_ text: String?, _ freshness: Freshness) {
+        guard let context else { return }
         var text = text.flatMap { $0.utf8.count <= AgentIdentity.textBytesMax ? $0 : nil }
         var channels: [(ChannelID, Token)] = []
         if let known = text {
-            do { channels = try book.channels(of: AgentIdentity(of: known)) } catch {
+            do {
+                channels = try freshness.ask { try book.channels(of: AgentIdentity(of: known)) }
+            } catch {
                 // An answer with another identity would end all subscriptions of the user agent.
                 return close(WebSocketErrorCode(codeNumber: 1013))
             }

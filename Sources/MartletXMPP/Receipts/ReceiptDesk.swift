@@ -185,7 +185,10 @@ final class ReceiptDesk: Sendable {
     private func named(_ receipt: DeliveryReceipt) -> NamedReceipt? {
         guard receipt.kind == .received else { return nil }
         let number = receipt.messageID.split(separator: "/").last.flatMap { UInt64($0) } ?? 0
-        let app = (try? broker.instance(receipt.token, in: projectID).app) ?? ""
+        let instance = try? Freshness.any.ask {
+            try broker.instance(receipt.token, in: projectID)
+        }
+        let app = instance?.app ?? ""
         return NamedReceipt(
             event: receipt.eventID,
             originalID: names.name(of: number, in: projectID) ?? "0:\(number)",

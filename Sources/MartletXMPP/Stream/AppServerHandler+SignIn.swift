@@ -77,12 +77,35 @@ extension AppServerHandler {
         do throws(SignInFailure) { credential = try PlainCredential(text) } catch {
             return refuse(error)
         }
+        signIn(credential, .any, isLast: core.broker.isCurrent)
+    }
+
+    /// OPS-7: presents a refused key again to a store that is as new as the attempt.
+    private func signInByNewest(_ credential: PlainCredential) {
+        guard let port else { return }
+        phase = .checking
+        let broker = core.broker
+        Task {
+            let freshness = await broker.newest()
+            port.run { handler in
+                guard handler.phase == .checking else { return }
+                handler.phase = .signingIn
+                handler.signIn(credential, freshness, isLast: true)
+                handler.goOn()
+            }
+        }
+    }
+
+    /// - Parameter isLast: whether the store has all rows.
+    private func signIn(_ credential: PlainCredential, _ freshness: Freshness, isLast: Bool) {
         guard let port else { return }
         do throws(MartletError) {
-            let sender = try core.broker.signIn(serverKey: credential.serverKey) { project in
-                String(project.senderID) == credential.senderID
-            } tell: { event in
-                port.run { $0.happened(event) }
+            let sender = try freshness.ask { () throws(MartletError) in
+                try core.broker.signIn(serverKey: credential.serverKey) { project in
+                    String(project.senderID) == credential.senderID
+                } tell: { event in
+                    port.run { $0.happened(event) }
+                }
             }
             send("<success xmlns=\"\(Namespace.sasl)\"/>")
             restart(as: sender)
@@ -90,6 +113,7 @@ extension AppServerHandler {
             guard error.word == .unauthenticated else {
                 return refuse(SignInFailure(.temporaryAuthFailure, "\(error)"))
             }
+            guard isLast else { return signInByNewest(credential) }
             refuseKey()
         }
     }

@@ -209,7 +209,11 @@ extension AppServerHandler {
     private func handElsewhere(_ message: DownstreamMessage, instead text: String) -> Bool {
         guard let sender else { return false }
         var outgoing = message.message
-        if (try? core.broker.group(key: text, in: sender.project.id)) != nil {
+        // The store has the row of the refusal, and the rows before (OPS-7).
+        let group = try? Freshness.any.ask {
+            try core.broker.group(key: text, in: sender.project.id)
+        }
+        if case .some(.some) = group {
             outgoing.target = .group(text)
             hand(message, to: outgoing, canonical: nil)
             return true

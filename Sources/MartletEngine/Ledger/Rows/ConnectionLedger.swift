@@ -93,6 +93,19 @@ package struct ConnectionLedger: Ledger {
         try mailboxes.livingRuns()?.runs ?? []
     }
 
+    /// Whether an instance has a connection of a living run.
+    /// - Parameters:
+    ///   - number: connections up to this number do not count.
+    ///   - own: connections of this run do not count.
+    package func isOpen(
+        _ ordinal: Ordinal, in project: ProjectNumber, above number: UInt64, besides own: UInt32?
+    ) throws(StorageError) -> Bool {
+        guard let connection = try mailboxes.connection(.ordinal(ordinal, in: project)),
+            connection.start.number > number, connection.run != own
+        else { return false }
+        return try mailboxes.isLiving(connection.run)
+    }
+
     /// Writes a row unchanged, so that the transaction has a change to commit.
     package func touch() throws(StorageError) {
         try raw.put(.meta, RunRow.key, try mailboxes.run().bytes)

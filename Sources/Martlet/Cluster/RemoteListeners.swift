@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// UPS-1: the listeners of a follower for messages of devices, at the active node. The book of the active node has them
+// beside the node's own listeners, and their messages go out over the link. At the end of the link they leave, and their
+// unacknowledged messages go to others. Lives on the thread of a link. Rests on UpstreamBook and NodeFrames.
+
+import MartletBase
+import MartletCluster
+import MartletEngine
+import MartletRows
+import MartletWire
+
+/// The listeners that a follower has told of over a link.
+final class RemoteListeners {
+    private let outbox: LinkOutbox
+    /// By the follower's number, the number in the book of this node.
+    private var numbers: [UInt64: UInt64] = [:]
+
+    init(_ outbox: LinkOutbox) { self.outbox = outbox }
+
+    func take(_ frame: NodeListen, _ committer: Committer) {
+        let book = committer.upstream
+        switch frame.operation {
+        case .listen:
+            guard numbers[frame.listener] == nil else { return }
+            let (outbox, listener) = (outbox, frame.listener)
+            numbers[listener] = book.listen(
+                to: frame.project,
+                .node { messages in
+                    for message in messages {
+                        let handing = NodeUpstream(
+                            listener: listener, delivery: UpstreamDelivery(message))
+                        outbox.push(NodeFrame.upstream(handing).bytes)
+                    }
+                })
+        case .retire:
+            guard let number = numbers[frame.listener] else { return }
+            book.retire(number, keeping: Set(frame.kept))
+        case .leave:
+            guard let number = numbers.removeValue(forKey: frame.listener) else { return }
+            book.leave(number)
+        case .taken: book.taken(frame.kept, in: frame.project)
+        }
+        committer.wake()
+    }
+
+    /// All listeners leave.
+    func leave(_ committer: Committer) {
+        guard !numbers.isEmpty else { return }
+        for number in numbers.values { committer.upstream.leave(number) }
+        numbers = [:]
+        committer.wake()
+    }
+}
+
+extension NodeListen {
+    init(_ change: UpstreamBook.Change) {
+        switch change {
+        case .listen(let listener, let project):
+            self.init(.listen, project: project, listener: listener)
+        case .retire(let listener, let project, let kept):
+            self.init(.retire, project: project, listener: listener, kept: kept)
+        case .leave(let listener, let project):
+            self.init(.leave, project: project, listener: listener)
+        case .taken(let numbers, let project):
+            self.init(.taken, project: project, listener: 0, kept: numbers)
+        }
+    }
+}
+
+extension UpstreamDelivery {
+    init(_ message: UpstreamMessage) {
+        self.init(
+            number: message.number, accepted: message.accepted, expires: message.expires,
+            token: message.token.text, appName: message.appName, messageID: message.messageID,
+            message: message.body)
+    }
+}
+
+extension UpstreamMessage {
+    /// nil for a text that is no token.
+    init?(_ delivery: UpstreamDelivery) {
+        guard let token = try? Token(validating: delivery.token) else { return nil }
+        self.init(
+            number: delivery.number, token: token, appName: delivery.appName,
+            messageID: delivery.messageID, accepted: delivery.accepted,
+            expires: delivery.expires, body: delivery.message)
+    }
+}
