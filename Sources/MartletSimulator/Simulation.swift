@@ -4,6 +4,7 @@
 // Rests on World.
 
 import Glibc
+import Martlet
 
 /// Runs simulated worlds.
 package enum Simulation {
@@ -17,6 +18,8 @@ package enum Simulation {
         package var hash: UInt64
         package var deliveries: Int
         package var messages: Int
+        /// OPS-7: takeovers in the world's cluster.
+        package var takeovers = 0
     }
 
     /// Runs the world of a seed.
@@ -39,11 +42,38 @@ package enum Simulation {
         case .mixed: world.runMixed()
         case .projects: world.runProjects()
         case .fanouts: world.runFanouts()
+        case .cluster: break
         }
-        return Verdict(
+        return verdict(seed, plan, world)
+    }
+
+    /// OPS-7: runs the world of a seed with three nodes.
+    /// - Parameters:
+    ///   - canary: a guard to give up on purpose.
+    ///   - tell: receives a line for each event.
+    /// - Throws: as `run`.
+    package static func runCluster(
+        seed: UInt64, canary: ClusterCanary? = nil, tell: ((String) -> Void)? = nil
+    ) throws -> Verdict {
+        let folder = try temporaryFolder()
+        defer { remove(folder) }
+        let plan = WorldPlan(clusterSeed: seed)
+        let world = try World(seed: seed, plan: plan, folder: folder, canary: nil, tell: tell)
+        defer { world.end() }
+        world.populate()
+        let agenda = Unchecked(world.agenda)
+        let time = ThreadTime(
+            nanoseconds: { UInt64(agenda.value.now) * 1000 }, pause: { _ in })
+        try time.use { () throws in try world.runCluster(canary) }
+        return verdict(seed, plan, world)
+    }
+
+    private static func verdict(_ seed: UInt64, _ plan: WorldPlan, _ world: World) -> Verdict {
+        Verdict(
             seed: seed, kind: plan.kind.rawValue, failures: world.oracle.failures,
             hash: world.trace.hash, deliveries: world.oracle.deliveryCount,
-            messages: world.oracle.messages.count)
+            messages: world.oracle.messages.count,
+            takeovers: world.cluster?.witness.takeoverCount ?? 0)
     }
 
     /// Makes a temporary folder, in memory if the system has `/dev/shm`.
@@ -57,10 +87,7 @@ package enum Simulation {
         throw SimulationError.noFolder(String(cString: strerror(errno)))
     }
 
-    private static func remove(_ folder: String) {
-        for name in ["data.mdb", "lock.mdb", "martlet.lock"] { unlink(folder + "/" + name) }
-        rmdir(folder)
-    }
+    private static func remove(_ folder: String) { FolderCopies.remove(folder) }
 }
 
 /// The reason for which a world cannot be made.

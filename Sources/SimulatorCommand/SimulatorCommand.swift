@@ -37,6 +37,18 @@ struct SimulatorCommand: ParsableCommand {
             """, valueName: "what"))
     var canary: CanaryName?
 
+    @Flag(help: "Make worlds with a cluster of three nodes.")
+    var cluster = false
+
+    @Option(
+        name: .customLong("break-cluster"),
+        help: ArgumentHelp(
+            """
+            Give up a guard of the cluster on purpose: \
+            \(ClusterCanary.allCases.map(\.rawValue).joined(separator: ", ")).
+            """, valueName: "what"))
+    var clusterCanary: ClusterCanaryName?
+
     @Flag(help: "Also make worlds in which something is known not to be as it should.")
     var known = false
 
@@ -54,8 +66,7 @@ struct SimulatorCommand: ParsableCommand {
     func run() throws {
         if let seed {
             let tell: ((String) -> Void)? = trace ? { print($0) } : nil
-            let verdict = try Simulation.run(
-                seed: seed, canary: canary?.canary, hasKnown: known, tell: tell)
+            let verdict = try run(seed, tell: tell)
             print(
                 """
                 seed \(seed): \(verdict.kind), \(verdict.messages) messages, \
@@ -66,6 +77,17 @@ struct SimulatorCommand: ParsableCommand {
         } else if let seeds {
             try run(seeds.range)
         }
+    }
+
+    private func run(
+        _ seed: UInt64, tell: ((String) -> Void)?
+    ) throws -> Simulation.Verdict {
+        guard cluster || clusterCanary != nil else {
+            return try Simulation.run(
+                seed: seed, canary: canary?.canary, hasKnown: known, tell: tell)
+        }
+        return try Simulation.runCluster(
+            seed: seed, canary: clusterCanary?.canary, tell: tell)
     }
 
     private func run(_ seeds: Range<UInt64>) throws {
@@ -79,8 +101,7 @@ struct SimulatorCommand: ParsableCommand {
                 let seed = next.add(1, ordering: .relaxed).oldValue
                 guard seed < seeds.upperBound else { return }
                 do {
-                    let verdict = try Simulation.run(
-                        seed: seed, canary: canary?.canary, hasKnown: known)
+                    let verdict = try run(seed, tell: nil)
                     deliveries.add(verdict.deliveries, ordering: .relaxed)
                     guard !verdict.failures.isEmpty else { continue }
                     failedCount.withLock { count in
@@ -109,6 +130,8 @@ struct SimulatorCommand: ParsableCommand {
         for failure in verdict.failures.prefix(3) { print("  " + failure) }
         var broken = canary.map { " --break \($0.canary.rawValue)" } ?? ""
         if known { broken += " --known" }
+        if cluster || clusterCanary != nil { broken += " --cluster" }
+        if let clusterCanary { broken += " --break-cluster \(clusterCanary.canary.rawValue)" }
         print("  replay: martlet-sim --seed \(verdict.seed)\(broken) --trace")
         fflush(nil)
     }
@@ -137,4 +160,16 @@ struct CanaryName: ExpressibleByArgument {
     }
 
     static var allValueStrings: [String] { Canary.allCases.map(\.rawValue) }
+}
+
+/// A guard of a cluster on the command line, by name.
+struct ClusterCanaryName: ExpressibleByArgument {
+    let canary: ClusterCanary
+
+    init?(argument: String) {
+        guard let canary = ClusterCanary(rawValue: argument) else { return nil }
+        self.canary = canary
+    }
+
+    static var allValueStrings: [String] { ClusterCanary.allCases.map(\.rawValue) }
 }

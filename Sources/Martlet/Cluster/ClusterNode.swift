@@ -225,7 +225,9 @@ final class ClusterNode {
             if mustConfirm { state.noteFresh(at: began) }
             return ([], true)
         }
-        return (apply(read), false)
+        let applied = apply(read)
+        // A store that cannot take a row is tried again after a wait.
+        return (applied, applied.count < read.count)
     }
 
     private func apply(_ rows: [ReplicatedRow]) -> [AppliedRow] {
@@ -280,6 +282,17 @@ final class ClusterNode {
         }
         guard claimable == position.epoch else { return false }
         let isEarly = gone == position.epoch
+        // Read before the log is asked: a node that has taken over and does not know of it would keep the others waiting.
+        // The row of the takeover changes no run.
+        let runs: [LivingRunsRow.Run]
+        do {
+            runs = try store.read { (transaction) throws in
+                try transaction.connections.livingRuns()
+            }
+        } catch {
+            logger.error("the node cannot take over", metadata: ["error": "\(error)"])
+            return false
+        }
         let start = ClusterState.now
         let redo = Redo(
             time: max(now, floor), operations: [],
@@ -302,16 +315,13 @@ final class ClusterNode {
         }
         do {
             try store.apply([PlacedRedo(operations: [], position: row.position)])
-            livingRuns = Set(
-                try store.read { (transaction) throws in
-                    try transaction.connections.livingRuns().map(\.number)
-                })
         } catch {
             logger.error(
                 "the takeover cannot be stored; the node follows", metadata: ["error": "\(error)"])
             return false
         }
         position = row.position
+        livingRuns = Set(runs.map(\.number))
         epoch = row.position.epoch
         floor = max(floor, redo.time)
         let process = LivingRunsRow.Run(

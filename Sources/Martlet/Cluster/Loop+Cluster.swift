@@ -19,6 +19,8 @@ struct HeldHello {
     let frameBytes: Int
     /// When the HELLO came, in nanoseconds of the monotonic clock.
     let since: UInt64
+    /// Whether the device is better served by an old store than by none.
+    var mayBeOld = false
 }
 
 extension MartletError {
@@ -57,6 +59,28 @@ extension Loop where Kernel: ~Copyable {
         return true
     }
 
+    /// TTL-4: holds the HELLO of a device until the store has the acknowledgements that another node has confirmed. The
+    /// device has forgotten these messages, and would take a message of an old store for a new one. While the log is
+    /// away, the device gets what the store has.
+    /// - Returns: whether the HELLO waits.
+    mutating func holdForMarks(
+        _ hello: Hello, _ connection: UnsafeMutablePointer<Connection>
+    ) throws(MartletError) -> Bool {
+        guard let cluster = context.committer.cluster, case .device = hello else { return false }
+        let now = SystemClock.monotonicNanoseconds()
+        guard !cluster.isCurrent(at: now), context.committer.clusterTrouble == nil else {
+            return false
+        }
+        helloHeld.append(
+            HeldHello(
+                id: connection.pointee.id, hello: hello, charge: try charge(connection),
+                frameBytes: servedBytes, since: now, mayBeOld: true))
+        connection.pointee.phase = .registering
+        cluster.waiterCount.add(1, ordering: .relaxed)
+        transport.wake(context.committerAddress, value: 1)
+        return true
+    }
+
     /// Looks again at the HELLOs that waited for the present state of the store.
     mutating func lookAgain() {
         guard let cluster = context.committer.cluster, !helloHeld.isEmpty else { return }
@@ -79,7 +103,9 @@ extension Loop where Kernel: ~Copyable {
             servedBytes = one.frameBytes
             connection.pointee.phase = .hello
             do {
-                guard isCurrent else { throw MartletError.noActiveNode("the log does not answer") }
+                guard isCurrent || one.mayBeOld else {
+                    throw MartletError.noActiveNode("the log does not answer")
+                }
                 do {
                     // A ticket of a new device has been verified, so its turn is over.
                     if case .newDevice = one.hello {
@@ -88,6 +114,9 @@ extension Loop where Kernel: ~Copyable {
                         try open(one.hello, connection)
                     }
                 } catch let error as MartletError {
+                    guard isCurrent || !error.isFinal else {
+                        throw MartletError.noActiveNode("the log does not answer")
+                    }
                     try refuse(one.hello, error, connection)
                 }
             } catch {

@@ -42,12 +42,15 @@ final class NodeKeeper: Sendable {
         thread.withLock { $0 = running }
     }
 
+    /// Has the thread end a moment later.
+    func end() { isStopping.store(true, ordering: .releasing) }
+
     func stop() {
-        isStopping.store(true, ordering: .releasing)
+        end()
         thread.withLock { $0.take() }?.join()
     }
 
-    private func run(_ committer: Committer) {
+    func run(_ committer: Committer) {
         let log = configuration.connect(configuration.report(cluster), .lease)
         var renewed = Duration.zero
         var looked = Duration.zero

@@ -48,15 +48,19 @@ final class NodeLinks: Sendable {
     private let state = Mutex(State())
     private let cluster: ClusterState
     private let secret: [UInt8]
+    private let network: any NodeNetwork
     private let logger: Logger
     private let threads = Mutex<[SystemThread]>([])
     private let committer = Mutex<Committer?>(nil)
 
-    /// - Parameter secret: a secret of the data folder, equal on all nodes.
+    /// - Parameters:
+    ///   - secret: a secret of the data folder, equal on all nodes.
+    ///   - network: the way to other nodes.
     init(
         _ configuration: ClusterConfiguration, _ cluster: ClusterState, secret: [UInt8],
-        logger: Logger
+        logger: Logger, network: any NodeNetwork = SocketNetwork()
     ) {
+        self.network = network
         node = configuration.node
         address = configuration.address
         self.cluster = cluster
@@ -65,6 +69,9 @@ final class NodeLinks: Sendable {
             of: Array("martlet links".utf8) + cluster.applied.incarnation)
         self.logger = logger
     }
+
+    /// Takes the place of `start` for an owner with a network of its own.
+    func begin(_ committer: Committer) { self.committer.withLock { $0 = committer } }
 
     /// Listens for other nodes, and looks for the active node.
     /// - Throws: `UNAVAILABLE` if the address cannot be listened at.
@@ -85,16 +92,21 @@ final class NodeLinks: Sendable {
     }
 
     func stop() {
-        let outboxes = state.withLock { state in
-            state.isStopping = true
-            return Array(state.peers.values) + (state.outgoing.map { [$0] } ?? [])
-        }
-        for outbox in outboxes { outbox.end() }
+        end()
         for thread in threads.withLock({ threads in
             defer { threads = [] }
             return threads
         }) { thread.join() }
         committer.withLock { $0 = nil }
+    }
+
+    /// Ends all links. Their threads end a moment later.
+    func end() {
+        let outboxes = state.withLock { state in
+            state.isStopping = true
+            return Array(state.peers.values) + (state.outgoing.map { [$0] } ?? [])
+        }
+        for outbox in outboxes { outbox.end() }
     }
 
     private var isStopping: Bool { state.withLock { $0.isStopping } }
@@ -137,21 +149,13 @@ final class NodeLinks: Sendable {
             guard Glibc.poll(&poll, 1, 100) > 0 else { continue }
             let peer = Glibc.accept(socket.descriptor, nil, nil)
             guard peer >= 0 else { continue }
-            let outbox = LinkOutbox(limit: ClusterLimits.linkBytesMax)
-            let isTaken = state.withLock { state in
-                guard state.strangerCount < ClusterLimits.strangersMax,
-                    state.peers.count - state.strangerCount < ClusterLimits.linksMax,
-                    !state.isStopping
-                else { return false }
-                state.strangerCount += 1
-                state.peers[ObjectIdentifier(outbox)] = outbox
-                return true
-            }
+            let outbox = network.makeOutbox(limit: ClusterLimits.linkBytesMax)
+            let isTaken = take(outbox)
             guard isTaken,
                 let thread = try? SystemThread(
                     name: "martlet-peer",
                     { [self] in
-                        let isStranger = serve(NodeSocket(descriptor: peer), outbox)
+                        let isStranger = serve(SocketCarrier(peer), outbox)
                         forget(outbox, isStranger: isStranger)
                     })
             else {
@@ -163,7 +167,21 @@ final class NodeLinks: Sendable {
         }
     }
 
-    private func forget(_ outbox: LinkOutbox, isStranger: Bool) {
+    /// Takes the link of a peer, whose thread serves the link then.
+    /// - Returns: false if there is no room.
+    func take(_ outbox: LinkOutbox) -> Bool {
+        state.withLock { state in
+            guard state.strangerCount < ClusterLimits.strangersMax,
+                state.peers.count - state.strangerCount < ClusterLimits.linksMax,
+                !state.isStopping
+            else { return false }
+            state.strangerCount += 1
+            state.peers[ObjectIdentifier(outbox)] = outbox
+            return true
+        }
+    }
+
+    func forget(_ outbox: LinkOutbox, isStranger: Bool) {
         state.withLock { state in
             state.peers[ObjectIdentifier(outbox)] = nil
             if isStranger { state.strangerCount -= 1 }
@@ -171,7 +189,7 @@ final class NodeLinks: Sendable {
     }
 
     /// - Returns: whether the peer has not proved to be a node.
-    private func serve(_ socket: consuming NodeSocket, _ outbox: LinkOutbox) -> Bool {
+    func serve(_ socket: some NodeCarrier, _ outbox: LinkOutbox) -> Bool {
         Self.ignoreBrokenPipes()
         var epoch: UInt32?
         var isStranger = true
@@ -305,7 +323,8 @@ final class NodeLinks: Sendable {
         }
     }
 
-    private func call() {
+    /// Keeps a link to the active node, until the node ends.
+    func call() {
         Self.ignoreBrokenPipes()
         var met: UInt32?
         while !isStopping {
@@ -313,9 +332,9 @@ final class NodeLinks: Sendable {
                 usleep(20_000)
                 continue
             }
-            let outbox = LinkOutbox(limit: ClusterLimits.linkBytesMax)
+            let outbox = network.makeOutbox(limit: ClusterLimits.linkBytesMax)
             do throws(NodeSocket.Failure) {
-                let socket = NodeSocket(descriptor: try NodeSocket.connect(to: target.address))
+                let socket = try network.connect(to: target.address)
                 let reason = socket.serve(
                     secret: secret, isServer: false, outbox,
                     opened: { outbox.push(NodeFrame.hello(hello(isActive: false)).bytes) },

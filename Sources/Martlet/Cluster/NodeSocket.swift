@@ -19,7 +19,7 @@ extension NodeFrame {
 }
 
 /// Bytes that wait for the thread of a link, and the way to wake the thread.
-final class LinkOutbox: Sendable {
+package final class LinkOutbox: Sendable {
     private struct State {
         var bytes: [UInt8] = []
         var isClosed = false
@@ -29,11 +29,21 @@ final class LinkOutbox: Sendable {
     private let limit: Int
     /// Both ends of a pipe. A byte in the pipe wakes the thread.
     private let pipe: (read: Int32, write: Int32)
+    /// Wakes a thread without a socket; nil: the pipe wakes the thread.
+    private let waker: (@Sendable () -> Void)?
     /// Readable when bytes wait.
     var event: Int32 { pipe.read }
 
+    /// The outbox of a link without a socket.
+    package init(limit: Int, waker: @escaping @Sendable () -> Void) {
+        self.limit = limit
+        self.waker = waker
+        pipe = (-1, -1)
+    }
+
     init(limit: Int) {
         self.limit = limit
+        waker = nil
         var ends: [Int32] = [-1, -1]
         _ = Glibc.pipe(&ends)
         for end in ends {
@@ -44,6 +54,7 @@ final class LinkOutbox: Sendable {
     }
 
     deinit {
+        guard waker == nil else { return }
         close(pipe.read)
         close(pipe.write)
     }
@@ -65,20 +76,23 @@ final class LinkOutbox: Sendable {
     }
 
     func wake() {
+        if let waker { return waker() }
         var one: UInt8 = 1
         _ = write(pipe.write, &one, 1)
     }
 
-    func end() {
+    package func end() {
         state.withLock { $0.isClosed = true }
         wake()
     }
 
-    var isClosed: Bool { state.withLock { $0.isClosed } }
+    package var isClosed: Bool { state.withLock { $0.isClosed } }
 
-    func take() -> [UInt8] {
-        var wakes = [UInt8](repeating: 0, count: 64)
-        while read(pipe.read, &wakes, wakes.count) == wakes.count {}
+    package func take() -> [UInt8] {
+        if waker == nil {
+            var wakes = [UInt8](repeating: 0, count: 64)
+            while read(pipe.read, &wakes, wakes.count) == wakes.count {}
+        }
         return state.withLock { state in
             defer { state.bytes = [] }
             return state.bytes
@@ -110,12 +124,7 @@ struct NodeSocket: ~Copyable {
             socklen_t(MemoryLayout<UInt32>.size))
     }
 
-    /// The way to a node that did not come about.
-    enum Failure: Error {
-        /// Nothing listens at the address: the node's process is gone.
-        case refused
-        case failed(String)
-    }
+    typealias Failure = NodeLinkFailure
 
     private static func addresses(
         of address: NodeAddress, forListening: Bool

@@ -63,6 +63,8 @@ final class Committer: Sendable {
     let metrics: BrokerMetrics
     let logger: Logger
     let clock: @Sendable () -> Instant
+    /// The owner of the committer's thread; nil: the committer itself.
+    private let owner: CommitterOwner?
     /// OPS-7: the node's state in its cluster; nil: the broker is alone.
     let cluster: ClusterState?
     /// OPS-7: the links to the other nodes; nil: the broker is alone.
@@ -79,9 +81,11 @@ final class Committer: Sendable {
     init(
         store: Store, limits: MailboxLimits, quotas: ProjectQuotas,
         clock: @escaping @Sendable () -> Instant, logger: Logger,
-        metrics: BrokerMetrics, cluster: ClusterState? = nil, links: NodeLinks? = nil
+        metrics: BrokerMetrics, cluster: ClusterState? = nil, links: NodeLinks? = nil,
+        owner: CommitterOwner? = nil
     ) {
         self.store = store
+        self.owner = owner
         self.cluster = cluster
         self.links = links
         watches = WatchBook(store.ledgers)
@@ -152,7 +156,9 @@ final class Committer: Sendable {
     var address: TransportAddress? { place.withLock { $0?.address } }
 
     /// Wakes the committer from a thread without a transport.
-    func wake() { place.withLock { $0?.waker }?.wake() }
+    func wake() {
+        if let owner { owner.wake() } else { place.withLock { $0?.waker }?.wake() }
+    }
 
     /// Makes an engine for the thread that commits. A broker uses a single engine at a time.
     func makeEngine() -> Engine {
@@ -329,6 +335,9 @@ final class Committer: Sendable {
         var outcomes: [Outcome] = []
         /// Outcomes of due work, such as scheduled messages.
         var own: [Outcome] = []
+        /// Due work of later transactions, if each command had a transaction of its own. `before` is the index of the
+        /// outcome that comes next: a loop hears of messages in the order of their sequences.
+        var laterOwn: [(before: Int, outcomes: [Outcome])] = []
         /// Whether more due work is left.
         var hasMore = false
         /// OPS-7: the news of nodes in the transaction.
@@ -337,6 +346,15 @@ final class Committer: Sendable {
         var isLogged = false
         /// OPS-7: the reason for which the log has not taken the transaction. All commands are unfinished then.
         var refusal: LogRefusal?
+
+        /// Adds the due work of a transaction before its own outcomes are added.
+        mutating func addOwn(_ outcomes: [Outcome]) {
+            guard !outcomes.isEmpty else { return }
+            laterOwn.append((self.outcomes.count, outcomes))
+        }
+
+        /// All due work.
+        var allOwn: [Outcome] { own + laterOwn.flatMap(\.outcomes) }
     }
 
     /// Applies a batch and a step of due work in a transaction. All outcomes are durable on return. If the
@@ -384,6 +402,7 @@ final class Committer: Sendable {
                 return done
             } log: { (operations, done) throws(LogRefusal) in
                 guard let node else { return nil }
+                owner?.logs(now, done.own, batch, done.outcomes)
                 do throws(LogRefusal) {
                     return try node.append(
                         operations, done.news + events(of: batch, done),
@@ -399,6 +418,7 @@ final class Committer: Sendable {
             if let node {
                 done.isLogged = true
                 node.committed(done.news)
+                owner?.committed()
             }
             if watches.isWatched { watches.count(store.ledgers.takeWatchedCounts()) }
             metrics.committed(after: SystemClock.monotonicNanoseconds() - began)
@@ -434,11 +454,11 @@ final class Committer: Sendable {
                     }
                     var single = [request]
                     var one = commit(&single, &engine, on: node)
-                    all.own += one.own
+                    all.addOwn(one.own)
                     while one.refusal == nil, case .unfinished(let rest) = one.outcomes[0] {
                         single = [Request(command: rest, reply: request.reply)]
                         one = commit(&single, &engine, on: node)
-                        all.own += one.own
+                        all.addOwn(one.own)
                     }
                     all.outcomes += one.outcomes
                     all.hasMore = one.hasMore
@@ -509,19 +529,27 @@ final class Committer: Sendable {
         let isWatched = watches.isWatched
         let isBridged = bridges.hasListener
         var bridgeNews: [BridgeNews] = []
-        for outcome in done.own {
-            if isBridged, let news = outcome.bridgeNews(of: .touch) { bridgeNews.append(news) }
-            switch outcome {
-            case .accepted(_, let fanouts):
-                begin(fanouts)
-                if isWatched { watches.began(fanouts) }
-            // REG-8: an instance of a deleted app.
-            case .unregistered(let project, let ordinal, let holder):
-                tellAll(.disconnect(project, ordinal, holder))
-            default: break
+        func tellOwn(_ outcomes: [Outcome]) {
+            for outcome in outcomes {
+                if isBridged, let news = outcome.bridgeNews(of: .touch) { bridgeNews.append(news) }
+                switch outcome {
+                case .accepted(_, let fanouts):
+                    begin(fanouts)
+                    if isWatched { watches.began(fanouts) }
+                // REG-8: an instance of a deleted app.
+                case .unregistered(let project, let ordinal, let holder):
+                    tellAll(.disconnect(project, ordinal, holder))
+                default: break
+                }
             }
         }
-        for (request, outcome) in zip(batch, done.outcomes) {
+        tellOwn(done.own)
+        var later = done.laterOwn[...]
+        for (index, (request, outcome)) in zip(batch, done.outcomes).enumerated() {
+            while let next = later.first, next.before <= index {
+                later.removeFirst()
+                tellOwn(next.outcomes)
+            }
             // The caller is told when the rest of the command is done.
             if case .unfinished = outcome { continue }
             if case .refused(let error) = outcome { metrics.refused(error) }
@@ -562,6 +590,7 @@ final class Committer: Sendable {
             }
             answer(request, outcome, &messages)
         }
+        for rest in later { tellOwn(rest.outcomes) }
         bridges.tell(bridgeNews)
         for project in receipts { tellAll(.receipts(project)) }
         for handing in handOutUpstream(now) {

@@ -74,6 +74,9 @@ final class Inquiry: @unchecked Sendable {
         }
     }
 
+    /// Whether questions wait.
+    var hasQuestions: Bool { inbox.count > 0 }
+
     private func run() {
         while true {
             while sem_wait(waiting) != 0 {}

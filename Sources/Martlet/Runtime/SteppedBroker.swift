@@ -23,8 +23,11 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
 
     private let loops: UnsafeMutablePointer<Loop<Kernel>>
     private let contexts: [LoopContext]
-    private let committer: Committer
-    private let inquiry: Inquiry
+    let committer: Committer
+    let inquiry: Inquiry
+    /// OPS-7: the broker's place in a cluster; nil: the broker is alone.
+    let node: SteppedNode?
+    let keeper: NodeKeeper?
     private var engine: Engine
     private var committerTransport: Kernel
     private var waiting = WaitingCommands()
@@ -40,16 +43,33 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
     ///   - monotonic: monotonic clock, in milliseconds.
     ///   - transport: makes the transport of a loop, by the loop's number. The last number is for the
     ///     committer, which uses its transport to wake loops.
+    ///   - node: OPS-7: the broker's place in a cluster. The owner's threads then call `runCommitter`, `runKeeper` and
+    ///     `runLink`, and `commit` is not called.
     package init(
         store: Store, configuration: BrokerConfiguration, administratorKey: String,
         clock: @escaping @Sendable () -> Instant, monotonic: @escaping @Sendable () -> Int64,
-        loopCount: Int, connectionsMax: Int, transport: (Int) -> Kernel
+        loopCount: Int, connectionsMax: Int, node: SteppedNode? = nil, transport: (Int) -> Kernel
     ) {
+        self.node = node
         let quotas = ProjectQuotas(configuration.limits)
+        let digest = Credentials.digest(administratorKey)
+        let cluster = node.map {
+            ClusterState(applied: $0.applied)
+        }
+        let place = node.flatMap { node in cluster.map { (node, $0) } }
+        keeper = place.map { node, cluster in
+            NodeKeeper(node.configuration, cluster, store: store, logger: configuration.logger)
+        }
         committer = Committer(
             store: store, limits: configuration.limits, quotas: quotas, clock: clock,
             logger: configuration.logger,
-            metrics: BrokerMetrics(other: nil, folder: configuration.folder))
+            metrics: BrokerMetrics(other: nil, folder: configuration.folder), cluster: cluster,
+            links: place.map { node, cluster in
+                NodeLinks(
+                    node.configuration, cluster, secret: Array(digest.bytes),
+                    logger: configuration.logger, network: node.network)
+            }, owner: node?.owner)
+        committer.links?.begin(committer)
         let gauges = Gauges(
             store: store, committer: committer, limits: configuration.limits,
             strangers: StrangerBook(configuration.limits, monotonic: monotonic), clock: clock)
@@ -58,15 +78,14 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
             Answerer(
                 store: store, programs: committer.programs, gauges: gauges,
                 quotas: quotas, folder: configuration.folder), peers: peers,
-            logger: configuration.logger)
+            logger: configuration.logger, committer: committer)
         engine = committer.makeEngine()
         let ceiling =
             configuration.deliveriesPerSecond > 0
             ? DeliveryCeiling(perSecond: configuration.deliveriesPerSecond) : nil
         committerTransport = transport(loopCount)
-        let numbers = ConnectionNumbers()
+        let numbers = ConnectionNumbers(clock: node == nil ? nil : clock)
         let refusalLog = RefusalLog(configuration.logger)
-        let digest = Credentials.digest(administratorKey)
         var contexts: [LoopContext] = []
         loops = .allocate(capacity: loopCount)
         for number in 0..<loopCount {
@@ -161,7 +180,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
             joining: { waiting.joining(canAsk: $0).map(tampered) })
         invariant(batch.count == done.outcomes.count, "Each command has an outcome.")
         observe(
-            done.own,
+            done.allOwn,
             zip(batch, done.outcomes).map { (command: $0.command, outcome: $1) })
         if tampering.fanout != nil { done.outcomes = done.outcomes.map(tampered) }
         waiting.putBack(batch, done.outcomes)

@@ -96,6 +96,7 @@ enum SystemClock {
 
     /// Nanoseconds of a monotonic clock, for work that is bounded in time.
     static func monotonicNanoseconds() -> UInt64 {
+        if let simulated = ThreadTime.current { return simulated.nanoseconds() }
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)

@@ -39,6 +39,12 @@ package enum DatabaseCanary: Sendable {
     case confirmation
     /// A cancelled wait is answered as a commit.
     case warning
+    /// A takeover may follow any row, and later rows are dropped. Two of three readings show no rows.
+    case blindTakeover
+    /// A row in doubt counts as accepted.
+    case doubt
+    /// A renewal of a lease succeeds without the log.
+    case lease
 }
 
 /// The primary and the standby of a log.
@@ -66,6 +72,8 @@ package final class SimulatedDatabase {
         case report(NodeReport, seen: Int64)
         case removed(NodeName)
         case trimmed(below: UInt64)
+        /// Rows that a takeover without a look at them replaces.
+        case dropped(after: UInt64)
         /// A write that changes no value.
         case touched(NodeName)
 
@@ -75,7 +83,7 @@ package final class SimulatedDatabase {
             case .lease: .lease
             case .report(let report, _): .node(report.name)
             case .removed(let name), .touched(let name): .node(name)
-            case .trimmed: .beginning
+            case .trimmed, .dropped: .beginning
             }
         }
     }
@@ -100,6 +108,9 @@ package final class SimulatedDatabase {
                 case .trimmed(let below):
                     for number in first..<max(first, below) { rows[number] = nil }
                     first = max(first, below)
+                case .dropped(let row):
+                    for number in row + 1..<max(row, last) + 1 { rows[number] = nil }
+                    last = min(last, row)
                 case .touched: break
                 }
             }

@@ -6,17 +6,36 @@
 package import MartletCluster
 package import MartletRows
 
+/// The process that uses a connection to a log, on a thread of its own.
+package protocol LogUser: AnyObject {
+    /// Waits until a time, or until `isOver`. `signal` tells when to look again.
+    func wait(until end: Int64, or isOver: () -> Bool)
+    func signal()
+    /// Whether the process has been killed, and hears nothing more.
+    var isKilled: Bool { get }
+    /// Called before a row is sent.
+    func sends(_ row: LogPosition)
+    /// Called when the process is told that the log has the row, before the process knows.
+    func hears(of row: LogPosition)
+}
+
 /// One connection of one node to a simulated database.
 package final class SimulatedLog: ReplicationLog {
     private let database: SimulatedDatabase
     private let node: NodeName
+    /// nil: a waiting call lets the world go on by itself.
+    private let user: (any LogUser)?
+    private var readingCount = 0
     /// The generation of the open session; nil: no session is open.
     private var session: Int?
     private var doubt = OpenDoubt()
 
-    package init(_ database: SimulatedDatabase, node: NodeName) {
+    package init(
+        _ database: SimulatedDatabase, node: NodeName, user: (any LogUser)? = nil
+    ) {
         self.database = database
         self.node = node
+        self.user = user
     }
 
     // MARK: Calls
@@ -44,6 +63,7 @@ package final class SimulatedLog: ReplicationLog {
     }
 
     private func wait(until end: Int64, or isOver: () -> Bool = { false }) {
+        if let user { return user.wait(until: end, or: isOver) }
         while !isOver(), database.agenda.doNext(until: end) {}
         // The node's process may have been stopped meanwhile.
         while database.isFrozen(node), database.agenda.doNext(until: database.thaw(of: node)) {}
@@ -60,8 +80,13 @@ package final class SimulatedLog: ReplicationLog {
             session = nil
             if let error = connect(until: end) { return .unsent(error) }
         }
-        return send(until: end, locking: keys, statement)
+        guard !isKilled else { return .unsent(Self.killed) }
+        let arrival = send(until: end, locking: keys, statement)
+        return isKilled ? .unsent(Self.killed) : arrival
     }
+
+    private static var killed: LogError { .unavailable("the process has ended") }
+    private var isKilled: Bool { user?.isKilled ?? false }
 
     private func send<Answer>(
         until end: Int64, locking keys: [SimulatedDatabase.Key],
@@ -79,11 +104,15 @@ package final class SimulatedLog: ReplicationLog {
                     box.answer = answer
                     return changes
                 },
-                answer: { isBroken in
+                answer: { [user] isBroken in
                     guard let answer = box.answer else { return }
                     box.arrival = isBroken ? .broken(answer) : .answered(answer)
+                    user?.signal()
                 },
-                lose: { box.arrival = .lost }))
+                lose: { [user] in
+                    box.arrival = .lost
+                    user?.signal()
+                }))
         wait(until: end) { box.arrival != nil }
         guard let arrival = box.arrival else {
             session = nil
@@ -182,7 +211,13 @@ package final class SimulatedLog: ReplicationLog {
     package func append(
         _ row: ReplicatedRow, after predecessor: LogPosition, within limit: Duration
     ) -> AppendOutcome {
-        doubt.judged(attempt(row, after: predecessor, within: limit), of: row.position)
+        user?.sends(row.position)
+        var outcome = attempt(row, after: predecessor, within: limit)
+        if database.canary == .doubt, case .inDoubt = outcome { outcome = .accepted }
+        // A killed process has no doubts.
+        guard !isKilled else { return .refused(.failed(Self.killed)) }
+        if outcome == .accepted { user?.hears(of: row.position) }
+        return doubt.judged(outcome, of: row.position)
     }
 
     private func attempt(
@@ -240,7 +275,11 @@ package final class SimulatedLog: ReplicationLog {
                 try Self.rows(after: position, bytesMax: bytesMax, of: database.tables)
             }
         }
-        return try reading.get()
+        let rows = try reading.get()
+        readingCount += 1
+        if database.canary == .blindTakeover, readingCount % 3 != 0 { return [] }
+        for row in rows { user?.hears(of: row.position) }
+        return rows
     }
 
     private static func rows(
@@ -309,7 +348,11 @@ package final class SimulatedLog: ReplicationLog {
                 return ([.lease(lease)], Claimed.taken)
             }
             let isTaken = database.tables.rows[row.position.row] != nil
-            guard database.canary == .fence || (Self.has(predecessor, database) && !isTaken) else {
+            let isBlind = database.canary == .blindTakeover
+            guard
+                database.canary == .fence
+                    || (Self.has(predecessor, database) && (isBlind || !isTaken))
+            else {
                 return (nil, .behind)
             }
             guard lease.end < database.agenda.now || claim.isEarly else {
@@ -319,10 +362,14 @@ package final class SimulatedLog: ReplicationLog {
                 epoch: row.position.epoch, holder: claim.node, address: claim.address,
                 end: Self.end(of: claim.life, database))
             let written = database.canary == .fence ? Self.atEnd(row, database) : row
-            return ([.lease(lease), .row(written)], .taken)
+            let dropped: [SimulatedDatabase.Change] =
+                isBlind ? [.dropped(after: predecessor.row)] : []
+            return ([.lease(lease)] + dropped + [.row(written)], .taken)
         }
         switch arrival {
-        case .answered(.taken): return .taken
+        case .answered(.taken):
+            user?.hears(of: row.position)
+            return .taken
         case .answered(.held(let lease)): return .held(lease)
         case .answered(.behind): return .behind
         case .broken: return .inDoubt(.unconfirmed("the wait for the standby was cancelled"))
@@ -348,7 +395,11 @@ package final class SimulatedLog: ReplicationLog {
     package func renewLease(
         epoch: UInt32, life: Duration, within limit: Duration
     ) throws(LogError) -> Bool {
-        try changeLease(of: epoch, within: limit) { Self.end(of: life, $0) }
+        if database.canary == .lease, !isKilled {
+            _ = try? changeLease(of: epoch, within: limit) { Self.end(of: life, $0) }
+            return true
+        }
+        return try changeLease(of: epoch, within: limit) { Self.end(of: life, $0) }
     }
 
     package func releaseLease(

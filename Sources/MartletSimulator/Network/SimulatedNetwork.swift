@@ -10,10 +10,12 @@ final class SimulatedNetwork {
     let trace: Trace
     var conditions: NetworkConditions
     private var random: Randomness
-    private var ports: [SimulatedPort] = []
+    /// By machine.
+    private var ports: [[SimulatedPort]] = []
     private var lastLink = 0
-    /// Called with the number of a loop that has work; the number behind the last loop is the committer's.
-    var onWake: (Int) -> Void = { _ in }
+    /// Called with the number of a loop that has work, and its machine; the number behind the last loop is the
+    /// committer's.
+    var onWake: (_ number: Int, _ machine: Int) -> Void = { _, _ in }
     /// Called with the bytes of a send, as the loop hands the bytes over.
     var onSend: (([UnsafeRawBufferPointer], SimulatedLink) -> Void)?
     /// Canary: chance per thousand of a send whose bytes go to another connection.
@@ -27,22 +29,26 @@ final class SimulatedNetwork {
         self.random = random
     }
 
-    /// Replaces the ports by the ports of new loops. The last port is the committer's, without connections.
-    func listen(_ ports: [SimulatedPort]) {
-        for port in self.ports { port.die() }
-        self.ports = ports
+    /// Replaces the ports of a machine by the ports of new loops. The last port is the committer's, without
+    /// connections.
+    func listen(_ ports: [SimulatedPort], on machine: Int = 0) {
+        while self.ports.count <= machine { self.ports.append([]) }
+        for port in self.ports[machine] { port.die() }
+        self.ports[machine] = ports
     }
 
-    /// Ends all ports, because the broker's process has ended.
-    func die() { listen([]) }
+    /// Ends all ports of a machine, because the broker's process has ended.
+    func die(_ machine: Int = 0) { listen([], on: machine) }
 
     /// Brings vanished machines back: none of their connections holds a place any longer.
-    func returnVanished() { for port in ports { port.returnVanished() } }
+    func returnVanished() { for port in ports.joined() { port.returnVanished() } }
 
     /// - Returns: nil if no loop listens.
     func connect(_ client: SimulatedClient) -> SimulatedLink? {
-        guard ports.count > 1 else { return nil }
+        let machines = ports.filter { $0.count > 1 }
+        guard !machines.isEmpty else { return nil }
         lastLink += 1
+        let ports = machines.count == 1 ? machines[0] : machines[number(0...(machines.count - 1))]
         let port = ports[number(0...(ports.count - 2))]
         let link = SimulatedLink(number: lastLink, network: self, port: port, client: client)
         trace.note("connect", lastLink, client.number, port.number)
@@ -50,7 +56,7 @@ final class SimulatedNetwork {
         return link
     }
 
-    func wake(_ number: Int) { onWake(number) }
+    func wake(_ number: Int, on machine: Int) { onWake(number, machine) }
 
     func sends(_ pieces: [UnsafeRawBufferPointer], on link: SimulatedLink) {
         onSend?(pieces, link)

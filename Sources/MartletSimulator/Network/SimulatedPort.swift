@@ -18,6 +18,8 @@ final class SimulatedPort {
     }
 
     let number: Int
+    /// The machine of the port's process.
+    let machine: Int
     let network: SimulatedNetwork
     var isAccepting = true
     private(set) var connectionCount = 0
@@ -30,8 +32,9 @@ final class SimulatedPort {
     /// Bytes of one receive buffer.
     static let receiveBytes = 2048
 
-    init(number: Int, network: SimulatedNetwork, connectionsMax: Int) {
+    init(number: Int, machine: Int = 0, network: SimulatedNetwork, connectionsMax: Int) {
         self.number = number
+        self.machine = machine
         self.network = network
         links = Array(repeating: nil, count: connectionsMax)
         generations = Array(repeating: 0, count: connectionsMax)
@@ -61,10 +64,10 @@ final class SimulatedPort {
 
     func complete(_ completion: Completion) {
         completions.append(completion)
-        network.wake(number)
+        network.wake(number, on: machine)
     }
 
-    func wake(_ other: Int) { network.wake(other) }
+    func wake(_ other: Int) { network.wake(other, on: machine) }
 
     func nextEvent() -> TransportEvent? {
         while next < completions.count {

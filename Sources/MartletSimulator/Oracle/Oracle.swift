@@ -28,6 +28,11 @@ final class Oracle {
     let trace: Trace
     let clock: SimulatedClock
     private let limits: MailboxLimits
+    /// OPS-7: the time of the transaction that is told later; nil: the present.
+    var moment: Instant?
+    private var now: Instant { moment ?? clock.instant }
+    /// Whether a message may come twice now.
+    var mayRepeat: () -> Bool = { false }
     private(set) var failures: [String] = []
     private(set) var messages: [MessageModel] = []
     private(set) var upstream: [UpstreamModel] = []
@@ -193,20 +198,20 @@ final class Oracle {
             return
         }
         message.number = acceptance.messageNumber
-        if let due = message.sendAt, due > clock.instant {
+        if let due = message.sendAt, due > now {
             message.wasEarly = true
             if acceptance.recipientCount > 0 || !fanouts.isEmpty {
                 fail("message \(message.id) was sent before it was due")
             }
             return
         }
-        send(message, from: clock.instant, acceptance, fanouts)
+        send(message, from: now, acceptance, fanouts)
     }
 
     /// MSG-10: notes that a scheduled message is due and sent.
     func happened(_ outcome: Outcome) {
         guard case .accepted(let acceptance, let fanouts) = outcome else { return }
-        let now = clock.instant
+        let now = self.now
         // An outcome without recipients does not name the project.
         let message = messages.first {
             guard $0.number == acceptance.messageNumber, !$0.isSent, !$0.isCancelled,
@@ -235,7 +240,7 @@ final class Oracle {
         trace.note(
             "sent to", message.id, Int(acceptance.recipientCount),
             Int(acceptance.rateLimitedCount))
-        let now = clock.instant
+        let now = self.now
         let isOver = start < now && message.isOver(at: now)
         distribute(
             message, to: isOver ? [] : message.audience, from: start,
@@ -257,7 +262,7 @@ final class Oracle {
     func distribute(
         _ message: MessageModel, to audience: Set<Int>, from start: Instant, sequence: UInt64?
     ) {
-        let now = clock.instant
+        let now = self.now
         message.send(at: now, from: start, sequence: sequence)
         // TTL-2: a now-or-never message is not throttled.
         message.recipients =
@@ -287,7 +292,7 @@ final class Oracle {
         case (.unregistered, .token(let instance)):
             if instance.isRegistered { fail("message \(message.id): the token is registered") }
         case (.quotaExceeded, .token(let instance)):
-            let now = clock.instant.millisecondsSince1970
+            let now = self.now.millisecondsSince1970
             if instance.minute.hasToken(at: now), instance.hour.hasToken(at: now) {
                 fail("message \(message.id) was refused although the device has a token (QUO-1)")
             }
@@ -388,7 +393,7 @@ final class Oracle {
 
     func taken(_ id: Int, by instance: InstanceModel) {
         takenCount += 1
-        if !instance.taken.insert(id).inserted {
+        if !instance.taken.insert(id).inserted, !mayRepeat() {
             fail("the application of instance \(instance.number) got message \(id) twice")
         }
     }

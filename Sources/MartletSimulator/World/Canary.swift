@@ -17,3 +17,33 @@ package enum Canary: String, CaseIterable, Sendable {
     /// Messages of devices are accepted and not kept.
     case upstream
 }
+
+/// OPS-7: a guard of a cluster that is given up on purpose.
+package enum ClusterCanary: String, CaseIterable, Sendable {
+    /// The log takes any row at its end.
+    case fence
+    /// Rows that a server shows are applied before its standby confirms them.
+    case confirmation
+    /// A row in doubt is committed and answered.
+    case doubt
+    /// The log reports a broken wait for its standby as a commit.
+    case warning
+    /// A node takes over at its own last row, and later rows are gone.
+    case blindTakeover
+    /// The active node counts on its lease without a renewal.
+    case lease
+    /// Forwarded commands are applied again when they come again.
+    case twice
+
+    var ofDatabase: DatabaseCanary? {
+        switch self {
+        case .fence: .fence
+        case .confirmation: .confirmation
+        case .warning: .warning
+        case .blindTakeover: .blindTakeover
+        case .doubt: .doubt
+        case .lease: .lease
+        case .twice: nil
+        }
+    }
+}

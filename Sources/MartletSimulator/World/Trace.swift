@@ -15,6 +15,9 @@ final class Trace {
         self.tell = tell
     }
 
+    /// Whether the words have a reader.
+    var isTold: Bool { tell != nil }
+
     func note(_ what: StaticString, _ first: Int, _ second: Int = 0, _ third: Int = 0) {
         what.withUTF8Buffer { mix(UnsafeRawBufferPointer($0)) }
         mix(UInt64(bitPattern: clock.now))

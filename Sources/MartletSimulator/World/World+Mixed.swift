@@ -19,6 +19,15 @@ extension World {
     private static let vanishedMax = 120_000_000
 
     func runMixed() {
+        beginMixed()
+        if plan.crashMean > 0 { planCrash() }
+        while agenda.doNext(until: plan.duration) {}
+        rest()
+        checkAll()
+    }
+
+    /// Plans all events of clients.
+    func beginMixed() {
         for sender in senders { sender.want(true) }
         for device in devices { agenda.after(random.pause(mean: 100_000)) { device.want(true) } }
         for listener in listeners { listener.want(true) }
@@ -32,9 +41,10 @@ extension World {
             planMessage(of: index)
             planGroups(of: index)
         }
-        if plan.crashMean > 0 { planCrash() }
-        while agenda.doNext(until: plan.duration) {}
-        rest()
+    }
+
+    /// Checks a world at rest.
+    func checkAll() {
         for one in oracle.missing(at: clock.instant).prefix(3) { explain(one) }
         oracle.checkCompleteness(at: clock.instant)
         checkProtocol()
@@ -131,7 +141,7 @@ extension World {
 
     // MARK: Rest
 
-    private func rest() {
+    func rest() {
         disk.setFaulty(false)
         leaveTransactionsWhole()
         network.conditions = .perfect
@@ -153,7 +163,7 @@ extension World {
             let next = agenda.now + 200_000
             while agenda.doNext(until: next) {}
             let isDone =
-                isRunning && senders.allSatisfy(\.isIdle)
+                isRunning && isSettled && senders.allSatisfy(\.isIdle)
                 && oracle.missing(at: clock.instant).isEmpty
                 && oracle.upstreamLeft(at: clock.instant).isEmpty
             restful = isDone ? restful + 1 : 0
@@ -168,7 +178,7 @@ extension World {
         let owner = MailboxOwner(
             project: project.number, ordinal: ordinal, platform: .android,
             appKey: CollapseDigest(of: "com.example.app"))
-        try? store.read { (transaction) throws in
+        try? machines[0].store.read { (transaction) throws in
             let state = try transaction.mailboxes.state(of: ordinal, in: project.number)
             trace.explain("instance \(one.instance.number), ordinal \(ordinal): \(state)")
             _ = try transaction.log.forEachLogged(for: owner, after: .none, rowsMax: .max) {
@@ -179,11 +189,13 @@ extension World {
     }
 
     private func checkStore() {
-        do {
-            let report = try store.check()
-            for problem in report.problems { oracle.fail("the store: \(problem)") }
-        } catch {
-            oracle.fail("the store cannot be checked: \(error)")
+        for machine in machines {
+            do {
+                let report = try machine.store.check()
+                for problem in report.problems { oracle.fail("the store: \(problem)") }
+            } catch {
+                oracle.fail("the store cannot be checked: \(error)")
+            }
         }
     }
 }

@@ -52,9 +52,23 @@ extension World {
                     number: lastClient, instance: instance, habits: plan.habits, phone: phone(),
                     network: network, oracle: oracle, random: Randomness(seed: random.next())))
         }
-        perform(commands)
         devices += added
+        guard cluster == nil else { return ask(commands, for: added) }
+        perform(commands)
         return added
+    }
+
+    /// OPS-7: has a node register instances. A device connects as soon as it is registered.
+    private func ask(_ commands: [Command], for devices: [SimulatedDevice]) -> [SimulatedDevice] {
+        guard let broker = random.one(of: machines).broker else { return [] }
+        for (command, device) in zip(commands, devices) {
+            let registered = Unchecked(device)
+            broker.ask(command) { outcome in
+                guard case .registered = outcome else { return }
+                registered.value.want(true)
+            }
+        }
+        return devices
     }
 
     /// The phone for the next device, of any project; nil in a world without shared connections.
@@ -75,7 +89,7 @@ extension World {
         for number in 0..<plan.topicCount {
             let members =
                 switch plan.kind {
-                case .mixed: devices.filter { _ in random.chance(500) }
+                case .mixed, .cluster: devices.filter { _ in random.chance(500) }
                 case .projects: devices
                 // Disjoint halves, the second larger than the first.
                 case .fanouts:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A world: a broker's loops, committer and store, the network, and all clients, in one thread on simulated time. The
-// broker's code is production's; the world only decides when each part takes its turn. Rests on SteppedBroker.
+// A world: the machines with their brokers, the network, and all clients, on simulated time. Rests on Machine.
 
 import Logging
 import Martlet
@@ -11,22 +10,6 @@ import MartletStore
 
 /// A simulated world.
 final class World {
-    /// State of the broker's process.
-    private enum Phase {
-        case running
-        /// NET-5: the process drains. The numbers are the loops that have not ended yet.
-        case draining(Set<Int>)
-        case stopped
-    }
-
-    /// A part of the broker that takes turns: a loop, or the committer.
-    private struct Participant {
-        var busyUntil: Int64 = 0
-        var planned: Int64 = .max
-        /// Number of the latest plan; plans with an earlier number are void.
-        var plan = 0
-    }
-
     static let administratorKey = "simulated"
 
     let plan: WorldPlan
@@ -36,14 +19,16 @@ final class World {
     let network: SimulatedNetwork
     let oracle: Oracle
     var random: Randomness
-    let store: Store
     let disk: SimulatedDisk
+    private(set) var machines: [Machine] = []
+    /// The cluster of the machines; nil: the world has a single machine.
+    private(set) var cluster: SimulatedCluster?
+    /// The machine before the cluster. Plans of its process are void.
+    private var former: [Machine] = []
+    /// When the log was away from a node last.
+    var lastAway = Int64.min / 2
     private let canary: Canary?
-    private var broker: SteppedBroker<SimulatedTransport>?
-    private var phase = Phase.stopped
-    private var isAtRest = false
-    private var ports: [SimulatedPort] = []
-    private var participants: [Participant] = []
+    private let folder: String
     var devices: [SimulatedDevice] = []
     var phones: [SimulatedPhone] = []
     var senders: [SimulatedSender] = []
@@ -58,6 +43,7 @@ final class World {
     {
         self.plan = plan
         self.canary = canary
+        self.folder = folder
         random = Randomness(seed: seed &* 2 &+ 1)
         agenda = Agenda(clock: clock)
         trace = Trace(clock: clock, tell: tell)
@@ -69,35 +55,54 @@ final class World {
             random: Randomness(seed: random.next()), commitChance: plan.failedCommitChance,
             readChance: plan.failedReadChance)
         self.disk = disk
-        var configuration = StoreConfiguration(
-            folder: folder, mapBytes: 64 << 20, durability: .os)
-        configuration.faults = disk.faults
-        store = try Store(configuration)
-        network.onWake = { [unowned self] in
-            wake($0, after: Int64(random.number(1...40)))
+        let store = try openStore(folder)
+        network.onWake = { [unowned self] number, machine in
+            guard machine < machines.count else { return }
+            machines[machine].wake(number, after: Int64(random.number(1...40)))
         }
         if canary == .misdirect { network.misdirectChance = 20 }
-        start()
+        machines = [Machine(0, in: self, store: store)]
+        machines[0].start()
         tell?("\(plan)")
     }
 
-    deinit { stop() }
+    private func openStore(_ folder: String) throws -> Store {
+        var configuration = StoreConfiguration(
+            folder: folder, mapBytes: 64 << 20, durability: plan.nodeCount > 1 ? .fsync : .os)
+        configuration.faults = disk.faults
+        configuration.checkpointCommitsMax = .max
+        return try Store(configuration)
+    }
+
+    /// OPS-7: makes a cluster of the single machine: each node begins with a copy of the folder.
+    func beginCluster(_ canary: ClusterCanary?) throws {
+        let made = SimulatedCluster(self, canary)
+        machines[0].stop()
+        try machines[0].store.begin(at: made.beginning)
+        machines[0].store.close()
+        former = machines
+        machines = []
+        let folders = try FolderCopies.make(plan.nodeCount, of: folder)
+        cluster = made
+        machines = try folders.enumerated().map { number, folder in
+            Machine(number, in: self, store: try openStore(folder), cluster: made)
+        }
+        for machine in machines { machine.start() }
+    }
 
     /// Ends the world, and releases the references between plans and connections.
     func end() {
-        stop()
+        for machine in machines { machine.stop() }
+        for machine in machines { machine.store.close() }
         for phone in phones { phone.breakOff(.vanished) }
         agenda.clear()
+        cluster?.end()
         network.onSend = nil
     }
 
-    // MARK: The broker's machine
+    // MARK: The machines
 
-    private func start() {
-        participants = Array(repeating: Participant(), count: plan.loopCount + 1)
-        ports = (0...plan.loopCount).map {
-            SimulatedPort(number: $0, network: network, connectionsMax: plan.connectionsMax)
-        }
+    func configuration(of machine: Int) -> BrokerConfiguration {
         var configuration = BrokerConfiguration(folder: "")
         configuration.limits = plan.limits
         configuration.idleSeconds = plan.idleSeconds
@@ -105,71 +110,30 @@ final class World {
             configuration.limits.deviceMessagesPerMinute += 1
             configuration.limits.deviceMessagesPerHour += 1
         }
-        configuration.logger = Logger(label: "simulated") { _ in SwiftLogNoOpLogHandler() }
-        let clock = clock
-        let broker = SteppedBroker<SimulatedTransport>(
-            store: store, configuration: configuration, administratorKey: Self.administratorKey,
-            clock: { clock.instant }, monotonic: { clock.milliseconds },
-            loopCount: plan.loopCount, connectionsMax: plan.connectionsMax,
-            transport: { [ports] in SimulatedTransport(port: ports[$0]) })
-        broker.acknowledgingBounds = plan.acknowledgingBounds
-        broker.isCutShort = !isAtRest
-        broker.observeLive { [unowned oracle] in oracle.committed($0, $1) }
-        tamper(broker)
-        self.broker = broker
-        phase = .running
-        network.listen(ports)
-        oracle.restarted()
-        for number in participants.indices { wake(number, after: 1) }
+        if plan.nodeCount > 1, trace.isTold {
+            let log = TraceLog(trace, name: "node-\(machine)")
+            configuration.logger = Logger(label: "simulated") { _ in log }
+        } else {
+            configuration.logger = Logger(label: "simulated") { _ in SwiftLogNoOpLogHandler() }
+        }
+        return configuration
     }
 
     /// Lets transactions be as long as production's, so that a slow disk catches up with the backlog.
-    func leaveTransactionsWhole() {
-        isAtRest = true
-        broker?.isCutShort = false
+    func leaveTransactionsWhole() { for machine in machines { machine.leaveTransactionsWhole() } }
+
+    func crash() { someMachine.crash() }
+
+    /// NET-5: asks a process to end.
+    func shutDown() { someMachine.shutDown() }
+
+    private var someMachine: Machine {
+        machines.count == 1 ? machines[0] : random.one(of: machines)
     }
 
-    /// Kills the process. Only committed data stays.
-    private func stop() {
-        network.die()
-        broker = nil
-        phase = .stopped
-        for number in participants.indices { participants[number].plan += 1 }
-    }
+    var isRunning: Bool { machines.allSatisfy(\.isRunning) }
 
-    func crash() {
-        guard broker != nil else { return }
-        trace.note("crash", 0)
-        restart()
-    }
-
-    private func restart() {
-        stop()
-        agenda.after(random.pause(mean: 50_000)) { [unowned self] in start() }
-    }
-
-    /// NET-5: asks the process to end.
-    func shutDown() {
-        guard case .running = phase, let broker else { return }
-        trace.note("drain", 0)
-        phase = .draining(Set(0..<plan.loopCount))
-        broker.drain()
-        for number in 0..<plan.loopCount { wake(number, after: 1) }
-    }
-
-    /// Notes the end of a loop. After the last loop, the committer applies the remaining commands.
-    private func loopEnded(_ number: Int) {
-        guard case .draining(var left) = phase, left.remove(number) != nil else { return }
-        phase = .draining(left)
-        guard left.isEmpty else { return }
-        while broker?.commit(observe) == true {}
-        trace.note("drained", 0)
-        restart()
-    }
-
-    var isRunning: Bool { if case .running = phase { true } else { false } }
-
-    private func tamper(_ broker: SteppedBroker<SimulatedTransport>) {
+    func tamper(_ broker: SteppedBroker<SimulatedTransport>) {
         broker.tampering.command = { [unowned self] in tampered($0) }
         switch canary {
         case .fanout:
@@ -203,52 +167,10 @@ final class World {
         }
     }
 
-    // MARK: Turns
-
-    private func wake(_ number: Int, after delay: Int64) {
-        guard number < participants.count else { return }
-        plan(number, at: max(agenda.now + delay, participants[number].busyUntil))
-    }
-
-    private func plan(_ number: Int, at time: Int64) {
-        guard broker != nil, time < participants[number].planned else { return }
-        participants[number].planned = time
-        participants[number].plan += 1
-        let plan = participants[number].plan
-        agenda.at(time) { [unowned self] in
-            guard plan == participants[number].plan, broker != nil else { return }
-            participants[number].planned = .max
-            number < self.plan.loopCount ? turn(number) : commit()
-        }
-    }
-
-    private func turn(_ number: Int) {
-        guard let broker else { return }
-        guard let wait = broker.turn(number) else { return loopEnded(number) }
-        trace.note("turn", number, wait)
-        if let meter { measure(meter, broker) }
-        let end = agenda.now + random.pause(mean: plan.turnCost)
-        participants[number].busyUntil = end
-        let isBusy = wait == 0 || ports[number].hasCompletions
-        plan(number, at: isBusy ? end : end + Int64(wait) * 1000)
-        if broker.answerQuestions() {
-            for number in 0..<plan.loopCount { wake(number, after: 1) }
-        }
-    }
-
-    private func commit() {
-        guard let broker else { return }
-        let hasMore = broker.commit(observe)
-        let number = plan.loopCount
-        let end = agenda.now + random.pause(mean: plan.commitCost)
-        participants[number].busyUntil = end
-        plan(number, at: hasMore ? end : end + 1_000_000)
-    }
-
     /// Commits commands that come from no connection.
-    func perform(_ commands: [Command]) { broker?.perform(commands, observe) }
+    func perform(_ commands: [Command]) { machines[0].broker?.perform(commands, observe) }
 
-    private func observe(
+    func observe(
         _ own: [Outcome], _ commands: [(command: Command, outcome: Outcome)]
     ) {
         if !commands.isEmpty { trace.note("committed", commands.count) }
@@ -262,7 +184,7 @@ final class World {
         }
     }
 
-    private func measure(_ meter: ShareMeter, _ broker: SteppedBroker<SimulatedTransport>) {
+    func measure(_ meter: ShareMeter, _ broker: SteppedBroker<SimulatedTransport>) {
         switch plan.kind {
         case .projects:
             meter.endTurn(
@@ -272,13 +194,14 @@ final class World {
         case .fanouts:
             let isBusy = broker.fanoutCount(of: oracle.projects[0].number, on: 0) == 2
             meter.endTurn(isBusy: [isBusy, isBusy])
-        case .mixed: break
+        case .mixed, .cluster: break
         }
     }
 
     /// Fails the world if the broker could not take a client's frame.
     func checkProtocol() {
-        if let count = broker?.protocolViolationCount, count > 0 {
+        for machine in machines {
+            guard let count = machine.broker?.protocolViolationCount, count > 0 else { continue }
             oracle.fail("the broker counted \(count) violations of the protocol")
         }
     }

@@ -15,10 +15,20 @@ struct WorldPlan {
         case projects
         /// Two fanouts of one project (FAN-3).
         case fanouts
+        /// All kinds of events on the nodes of a cluster (OPS-7).
+        case cluster
     }
 
     var kind = Kind.mixed
     var loopCount = 1
+    /// OPS-7: nodes of a cluster; 1: a broker alone.
+    var nodeCount = 1
+    /// OPS-7: quality of the cluster's log.
+    var database = DatabaseConditions()
+    /// OPS-7: mean time between two troubles of the cluster.
+    var clusterTroubleMean: Int64 = 0
+    /// OPS-7: mean time until the process of a node starts again.
+    var restartMean: Int64 = 0
     var projectCount = 1
     var devicesPerProject = 4
     var topicCount = 3
@@ -84,6 +94,37 @@ struct WorldPlan {
         // A failed commit can keep the beginning of a connection from the store. If the connection ends before the
         // store is told again, the time counts as absence, and STO-1 may discard held-back messages without notice.
         if !hasKnown, failedCommitChance > 0 { limits.storedPerInstanceMax = 0 }
+    }
+
+    /// OPS-7: the plan of a world with three nodes.
+    init(clusterSeed seed: UInt64) {
+        var random = Randomness(seed: seed ^ 0xC1)
+        makeMixed(&random)
+        kind = .cluster
+        nodeCount = 3
+        loopCount = random.number(1...2)
+        projectCount = random.number(1...2)
+        devicesPerProject = random.number(2...6)
+        duration = Int64(random.number(8...20)) * 1_000_000
+        messageMean = random.one(of: [100_000, 300_000, 1_000_000])
+        actionMean = random.one(of: [500_000, 2_000_000])
+        commitCost = 0
+        crashMean = 0
+        groupMean = 0
+        groupChance = 0
+        upstreamMean = 0
+        limits.collapsibleRefillSeconds = 1
+        shortLifeSecondsMax = 20
+        connectionsMax = 512
+        idleSeconds = 1800
+        if failedCommitChance > 0 { limits.storedPerInstanceMax = 0 }
+        clusterTroubleMean = random.one(of: [400_000, 1_000_000, 3_000_000])
+        restartMean = random.one(of: [100_000, 1_000_000, 5_000_000])
+        database.delayMean = random.one(of: [100, 300, 2000])
+        database.standbyMean = random.one(of: [100, 400, 5000])
+        database.slowChance = random.one(of: [0, 0, 5])
+        database.cancelChance = random.one(of: [0, 0, 5])
+        database.killChance = random.one(of: [0, 0, 5])
     }
 
     private mutating func makeMixed(_ random: inout Randomness) {

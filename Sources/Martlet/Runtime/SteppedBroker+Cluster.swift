@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-7: a stepped broker as a node of a cluster. The committer, the keeper of the lease and the links wait for the log
+// and for each other, so the owner gives each of them a thread, and decides when each thread goes on. The functions are
+// those of production's threads. Rests on SteppedBroker.
+
+package import MartletBase
+import MartletCluster
+package import MartletEngine
+package import MartletRows
+import MartletStore
+package import MartletTransport
+import Synchronization
+
+/// The place of a stepped broker in a cluster.
+package struct SteppedNode: Sendable {
+    package var configuration: ClusterConfiguration
+    /// The place of the store in the log.
+    package var applied: LogPosition
+    package var network: any NodeNetwork
+    package var owner: CommitterOwner
+
+    package init(
+        configuration: ClusterConfiguration, applied: LogPosition, network: any NodeNetwork,
+        owner: CommitterOwner
+    ) {
+        self.configuration = configuration
+        self.applied = applied
+        self.network = network
+        self.owner = owner
+    }
+}
+
+/// The owner of a committer's thread.
+package struct CommitterOwner: Sendable {
+    /// Wakes the thread.
+    package var wake: @Sendable () -> Void
+    /// Called with the time, the outcomes of due work, the commands and their outcomes, before the row of the
+    /// transaction goes to the log.
+    package var willLog: @Sendable (Instant, [Outcome], [(Command, Outcome)]) -> Void
+    /// Called after the commit of the transaction, before anybody is told.
+    package var committed: @Sendable () -> Void
+
+    package init(
+        wake: @escaping @Sendable () -> Void,
+        willLog: @escaping @Sendable (Instant, [Outcome], [(Command, Outcome)]) -> Void,
+        committed: @escaping @Sendable () -> Void
+    ) {
+        self.wake = wake
+        self.willLog = willLog
+        self.committed = committed
+    }
+
+    func logs(_ now: Instant, _ own: [Outcome], _ batch: [Request], _ outcomes: [Outcome]) {
+        willLog(now, own, zip(batch, outcomes).map { ($0.command, $1) })
+    }
+}
+
+extension SteppedBroker where Kernel: ~Copyable {
+    // MARK: Threads of the node
+
+    /// Follows and leads by turns, until the node ends.
+    package func runCommitter(_ transport: inout some Transport & ~Copyable) {
+        guard let node else { return }
+        committer.run(as: node.configuration, &transport)
+    }
+
+    /// Keeps the lease, until the node ends.
+    package func runKeeper() { keeper?.run(committer) }
+
+    /// Keeps a link to the active node, until the node ends.
+    package func runLink() { committer.links?.call() }
+
+    /// Serves the link of another node until its end.
+    package func serve(_ carrier: some NodeCarrier, _ outbox: LinkOutbox) {
+        guard let links = committer.links, links.take(outbox) else { return outbox.end() }
+        let isStranger = links.serve(carrier, outbox)
+        links.forget(outbox, isStranger: isStranger)
+    }
+
+    /// Asks the threads to end. Unanswered commands are finished first, and the active role is handed over.
+    package func endNode() {
+        committer.inbox.close()
+        committer.isStopping.store(true, ordering: .releasing)
+        committer.wake()
+    }
+
+    /// Asks the remaining threads to end, after the committer's.
+    package func endThreads() {
+        keeper?.end()
+        committer.links?.end()
+    }
+
+    /// Makes the threads end at once, as a kill of the process does. The log must answer nothing any more.
+    package func killNode() {
+        committer.cluster?.withLock { state in
+            state.hold = nil
+            state.stopped = state.stopped ?? "killed"
+        }
+        endNode()
+        endThreads()
+    }
+
+    /// Hands a command of the owner to the committer.
+    package func ask(_ command: Command, _ tell: @escaping @Sendable (Outcome) -> Void) {
+        _ = committer.inbox.push([Request(command, tell)])
+        committer.wake()
+    }
+
+    // MARK: Looking
+
+    package var hasQuestions: Bool { inquiry.hasQuestions }
+
+    /// Whether the node counts on the lease.
+    package var isActive: Bool { committer.cluster?.isActive ?? false }
+
+    /// Whether the log has not answered for a while.
+    package var isAway: Bool { committer.clusterTrouble != nil }
+
+    /// The reason for which the node has stopped following.
+    package var stopReason: String? { committer.cluster?.withLock { $0.stopped } }
+
+    // MARK: Tampering
+
+    /// Puts forwarded commands into the inbox a second time, past the guard of the links.
+    package func repeatForwarded() {
+        let waiting = committer.inbox.drain()
+        let forwarded = waiting.filter { if case .node = $0.reply { true } else { false } }
+        _ = committer.inbox.push(waiting + forwarded, mustFit: true)
+    }
+}

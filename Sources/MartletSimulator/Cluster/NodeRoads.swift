@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The links between the nodes of a simulated cluster: frames arrive in order and late, a cut holds them up, and a long
+// cut ends the link. The nodes' own code writes and reads the frames. Rests on Fiber and NodeNetwork.
+
+import Martlet
+import MartletCluster
+import MartletWire
+
+/// The roads between the machines of a cluster.
+final class NodeRoads {
+    /// Time after which a link without a way is given up, as TCP gives it up.
+    fileprivate static let patience: Int64 = 5_000_000
+    /// Time between two attempts of a held-up link.
+    fileprivate static let retry: Int64 = 20_000
+
+    let agenda: Agenda
+    private var random: Randomness
+    private var cuts: Set<[Int]> = []
+    var delayMean: Int64 = 100
+    /// Called with the number of a machine and the end of a new link. Returns false if no process listens.
+    var listen: (_ machine: Int, NodeRoadEnd) -> Bool = { _, _ in false }
+    /// Called when frames have arrived at a machine.
+    var arrived: (_ machine: Int) -> Void = { _ in }
+
+    init(agenda: Agenda, random: Randomness) {
+        self.agenda = agenda
+        self.random = random
+    }
+
+    func setCut(_ one: Int, _ other: Int, _ isCut: Bool) {
+        let pair = [min(one, other), max(one, other)]
+        if isCut { cuts.insert(pair) } else { cuts.remove(pair) }
+    }
+
+    func isCut(_ one: Int, _ other: Int) -> Bool { cuts.contains([min(one, other), max(one, other)]) }
+
+    func delay() -> Int64 { random.pause(mean: delayMean) }
+    func makeRandomness() -> Randomness { Randomness(seed: random.next()) }
+
+    func end() {
+        listen = { _, _ in false }
+        arrived = { _ in }
+    }
+}
+
+/// The network of one node.
+final class NodeRoad: NodeNetwork, @unchecked Sendable {
+    private let roads: NodeRoads
+    private let machine: Int
+    private let process: SimulatedProcess
+
+    init(_ roads: NodeRoads, _ machine: Int, _ process: SimulatedProcess) {
+        self.roads = roads
+        self.machine = machine
+        self.process = process
+    }
+
+    /// Nodes listen at ports by the numbers of their machines.
+    static func address(of machine: Int) -> NodeAddress {
+        NodeAddress(host: "node", port: UInt16(machine + 1))
+    }
+
+    func makeOutbox(limit: Int) -> LinkOutbox {
+        let fiber = process.current
+        return LinkOutbox(limit: limit) { fiber?.wake() }
+    }
+
+    func connect(to address: NodeAddress) throws(NodeLinkFailure) -> any NodeCarrier {
+        guard let fiber = process.current, !fiber.isKilled else { throw .failed("killed") }
+        let other = Int(address.port) - 1
+        fiber.pause(roads.delay())
+        guard !roads.isCut(machine, other) else {
+            fiber.pause(2_000_000)
+            throw .failed("no answer")
+        }
+        let near = NodeRoadEnd(roads, from: machine, to: other)
+        let far = NodeRoadEnd(roads, from: other, to: machine)
+        near.join(far)
+        near.fiber = fiber
+        guard roads.listen(other, far) else { throw .refused }
+        return near
+    }
+}
+
+/// One end of a link between two nodes.
+final class NodeRoadEnd: NodeCarrier, @unchecked Sendable {
+    private let roads: NodeRoads
+    private let machine: Int
+    private let peer: Int
+    /// The delays of each end do not depend on other ends, which may write in any order.
+    private var random: Randomness
+    private weak var other: NodeRoadEnd?
+    /// The fiber that serves the end.
+    var fiber: Fiber?
+    /// Bytes on their way to the other end; nil: the end of the link.
+    private var flow: [[UInt8]?] = []
+    private var isFlowing = false
+    private var heldSince: Int64?
+    private var received: [[UInt8]] = []
+    private var isEnded = false
+
+    init(_ roads: NodeRoads, from machine: Int, to peer: Int) {
+        self.roads = roads
+        self.machine = machine
+        self.peer = peer
+        random = roads.makeRandomness()
+    }
+
+    /// The ends hold each other until one of them ends.
+    private var partner: NodeRoadEnd?
+
+    func join(_ far: NodeRoadEnd) {
+        partner = far
+        other = far
+        far.other = self
+    }
+
+    func serve(
+        secret: [UInt8], isServer: Bool, _ outbox: LinkOutbox, opened: () -> Void,
+        tick: () -> Bool, received: (NodeFrame) -> Bool
+    ) -> String {
+        guard let fiber else { return "no fiber serves the link" }
+        defer {
+            self.fiber = nil
+            isEnded = true
+            push(nil)
+        }
+        opened()
+        var splitter = FrameSplitter(frameBytesMax: NodeLimits.frameBytesMax)
+        while true {
+            let bytes = outbox.take()
+            if !bytes.isEmpty { push(bytes) }
+            while !self.received.isEmpty {
+                let bytes = self.received.removeFirst()
+                var frames: [NodeFrame] = []
+                do {
+                    try bytes.withUnsafeBytes { (bytes) throws in
+                        var chunk = bytes
+                        while let frame = try splitter.next(from: &chunk) {
+                            frames.append(try NodeFrame.decode(type: frame.type, body: frame.body))
+                        }
+                    }
+                } catch { return "a frame is not understood: \(error)" }
+                for frame in frames {
+                    guard received(frame) else { return "the link was given up" }
+                }
+                roads.arrived(machine)
+            }
+            guard !isEnded else { return "the link was lost" }
+            fiber.sleep(until: roads.agenda.now + 100_000)
+            guard !outbox.isClosed, tick() else { return "the link was given up" }
+        }
+    }
+
+    // MARK: The way
+
+    private func push(_ bytes: [UInt8]?) {
+        flow.append(bytes)
+        guard !isFlowing else { return }
+        isFlowing = true
+        roads.agenda.after(delay()) { [self] in move() }
+    }
+
+    private func move() {
+        guard !roads.isCut(machine, peer) else {
+            let since = heldSince ?? roads.agenda.now
+            heldSince = since
+            guard roads.agenda.now - since < NodeRoads.patience else {
+                flow = []
+                breakOff()
+                other?.breakOff()
+                return
+            }
+            roads.agenda.after(NodeRoads.retry) { [self] in move() }
+            return
+        }
+        heldSince = nil
+        if !flow.isEmpty { other?.arrive(flow.removeFirst()) }
+        isFlowing = !flow.isEmpty
+        if isFlowing { roads.agenda.after(delay()) { [self] in move() } }
+    }
+
+    private func delay() -> Int64 { random.pause(mean: roads.delayMean) }
+
+    private func arrive(_ bytes: [UInt8]?) {
+        if let bytes { received.append(bytes) } else { isEnded = true }
+        fiber?.wake()
+    }
+
+    private func breakOff() {
+        isEnded = true
+        fiber?.wake()
+    }
+}
