@@ -17,6 +17,8 @@ import time
 POSTGRES = pathlib.Path("/usr/lib/postgresql/15/bin")
 STANDBY = "standby"
 START_SECONDS_MAX = 30
+# A backup yields to all other processes, so a busy machine makes it slow.
+COMMAND_SECONDS_MAX = 300
 
 
 class Failed(Exception):
@@ -29,9 +31,12 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def run(*words, timeout=60):
-    done = subprocess.run([str(word) for word in words], text=True, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout)
+def run(*words, timeout=COMMAND_SECONDS_MAX):
+    try:
+        done = subprocess.run([str(word) for word in words], text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout)
+    except subprocess.TimeoutExpired as error:
+        raise Failed(f"{' '.join(map(str, words))}: not done in {timeout} s") from error
     if done.returncode:
         raise Failed(f"{' '.join(map(str, words))}: {done.stdout.strip()}")
     return done.stdout
@@ -213,8 +218,8 @@ class Cluster:
             shutil.copytree(first, folder / name)
         self.nodes = {name: Node(self, name) for name in names}
 
-    def command(self, *words, timeout=60):
-        return run(self.program, *words, timeout=timeout)
+    def command(self, *words):
+        return run(self.program, *words)
 
     def status(self):
         return json.loads(self.command("cluster", "status", "--cluster", self.pair.address, "--json"))
