@@ -53,6 +53,17 @@ extension BridgeAddress: FieldCoding {
     }
 }
 
+extension Bridging: FieldCoding {
+    init(from reader: inout FieldReader) throws(ForwardingError) {
+        self.init(try reader.take(), isOnlyWay: try reader.take())
+    }
+
+    func write(to writer: inout FieldWriter) {
+        writer.put(address)
+        writer.put(isOnlyWay)
+    }
+}
+
 extension BridgeKey: FieldCoding {
     init(from reader: inout FieldReader) throws(ForwardingError) {
         self.init(

@@ -55,7 +55,7 @@ extension NewInstance: FieldCoding {
         self.init(
             project: try reader.take(), app: try reader.take(), platform: try reader.take(),
             token: try reader.take(), keyDigest: try reader.take(), proof: try reader.take(),
-            channel: try reader.take())
+            channel: try reader.take(), bridging: try reader.take())
     }
 
     func write(to writer: inout FieldWriter) {
@@ -66,6 +66,7 @@ extension NewInstance: FieldCoding {
         writer.put(keyDigest)
         writer.put(proof)
         writer.put(channel)
+        writer.put(bridging)
     }
 }
 

@@ -26,6 +26,7 @@ private final class TakingService: PushService {
             messages.withLock { $0.append((node, text)) }
         }
 
+        var all: [(node: String, text: String)] { messages.withLock { $0 } }
         var texts: [String] { messages.withLock { $0.map(\.text) } }
         func texts(of node: String) -> [String] {
             messages.withLock { $0.filter { $0.node == node }.map(\.text) }
@@ -89,7 +90,12 @@ struct ClusterBridgeTests {
 
         func waitForTaken(_ texts: Set<String>) throws {
             let patience = Patience("the push service has not all messages")
-            while !texts.isSubset(of: taken.texts) { try patience.wait() }
+            while !texts.isSubset(of: taken.texts) {
+                do { try patience.wait() } catch {
+                    throw PostgresPrograms.Failure(
+                        description: "\(error): it has \(taken.all) and not all of \(texts)")
+                }
+            }
         }
 
         func end() async throws {

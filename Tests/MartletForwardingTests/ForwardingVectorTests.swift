@@ -77,7 +77,7 @@ struct ForwardingVectorTests {
                     proof: .key(id: "k", digest: digest),
                     channel: AgentChannel(
                         agent: digest, channel: [UInt8](repeating: 0xCC, count: 16)))),
-            "01 08 01 'p' 01 'a' 03 77*24 DD*32 03 01 'k' DD*32 01 DD*32 CC*16"
+            "01 08 01 'p' 01 'a' 03 77*24 DD*32 03 01 'k' DD*32 01 DD*32 CC*16 00"
         ),
         (
             .unregister,

@@ -167,7 +167,8 @@ struct RandomCommands {
         NewInstance(
             project: text(), app: text(), platform: one(), token: token(), keyDigest: digest(),
             proof: proof(),
-            channel: optional { AgentChannel(agent: $0.digest(), channel: $0.bytes(16)) })
+            channel: optional { AgentChannel(agent: $0.digest(), channel: $0.bytes(16)) },
+            bridging: optional { Bridging($0.bridgeAddress(), isOnlyWay: $0.flag()) })
     }
 
     mutating func result() -> TopicChangeResult {
