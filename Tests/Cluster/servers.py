@@ -14,6 +14,8 @@ import subprocess
 import threading
 import time
 
+from network import Way
+
 POSTGRES = pathlib.Path("/usr/lib/postgresql/15/bin")
 STANDBY = "standby"
 START_SECONDS_MAX = 30
@@ -130,10 +132,14 @@ class Pair:
         self.primary.sql(f"alter system set synchronous_standby_names = 'ANY 1 ({STANDBY})'")
         self.primary.sql("select pg_reload_conf()")
 
+    @staticmethod
+    def address_at(ports):
+        hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
+        return f"postgresql://martlet@{hosts}/martlet"
+
     @property
     def address(self):
-        hosts = ",".join(f"127.0.0.1:{port}" for port in self.ports)
-        return f"postgresql://martlet@{hosts}/martlet"
+        return self.address_at(self.ports)
 
     def attach(self):
         self.standby.copy(self.primary)
@@ -161,20 +167,28 @@ class Node:
     def __init__(self, cluster, name):
         self.cluster, self.name = cluster, name
         self.data = cluster.folder / name
-        self.port, self.node_port = free_port(), free_port()
+        self.port, self.node_port, self.metrics_port = free_port(), free_port(), free_port()
+        # The node's own ways to the servers of PostgreSQL.
+        self.ways = [Way(port) for port in cluster.pair.ports]
         self.log = open(cluster.folder / f"{name}.log", "a")
         self.process = None
         self.is_frozen = False
+        self.environment = {}
 
-    def start(self, wait=True, program=None):
+    @property
+    def place(self):
+        return ["--cluster", Pair.address_at(way.port for way in self.ways), "--node", self.name,
+                "--node-address", f"127.0.0.1:{self.node_port}"]
+
+    def start(self, program=None):
         self.process = subprocess.Popen(
             [program or self.cluster.program, "serve", "--data", str(self.data), "--port",
-             str(self.port), "--cluster", self.cluster.pair.address, "--node", self.name,
-             "--node-address", f"127.0.0.1:{self.node_port}", "--loops", "1", "--json",
-             *self.cluster.options],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True)
+             str(self.port), "--metrics", f"127.0.0.1:{self.metrics_port}", *self.place,
+             "--loops", "1", "--json", *self.cluster.options],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, text=True,
+            env=self.environment or None)
         self.is_frozen = False
-        if wait and not self.process.stdout.readline():
+        if not self.process.stdout.readline():
             raise Failed(f"node {self.name} does not start: {self.last_lines()}")
 
     def last_lines(self):
@@ -193,6 +207,15 @@ class Node:
         if self.process.wait(timeout=60) != 0:
             raise Failed(f"node {self.name} ended with {self.process.returncode}: "
                          f"{self.last_lines()}")
+
+    def cut_off(self):
+        """Nothing goes between the node and PostgreSQL any more."""
+        for way in self.ways:
+            way.hold()
+
+    def reconnect(self):
+        for way in self.ways:
+            way.resume()
 
     def freeze(self):
         self.is_frozen = True
@@ -272,4 +295,6 @@ class Cluster:
         for node in self.nodes.values():
             if node.process is not None and node.process.poll() is None:
                 node.kill()
+            for way in node.ways:
+                way.end()
         self.pair.crash()

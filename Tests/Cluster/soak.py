@@ -30,6 +30,7 @@ class Chaos:
             (self.freeze_long, 1), (self.freeze_follower, 2), (self.restart_active, 2),
             (self.restart_follower, 1), (self.promote, 2), (self.freeze_standby, 2),
             (self.freeze_primary, 1), (self.restart_everything, 1), (self.restart_brokers, 1),
+            (self.cut_active_off, 2), (self.cut_follower_off, 2), (self.reset, 1),
             (self.join, 1), (self.kill_primary_and_active, 1)]
         if "handover" in self.cluster.command("cluster", "--help"):
             self.events += [(self.hand_over, 3), (self.drain, 2)]
@@ -88,6 +89,24 @@ class Chaos:
 
     def freeze_follower(self):
         self.freeze(self.follower(), self.rng.random() * 8)
+
+    def cut_off(self, node, seconds):
+        """The node cannot reach PostgreSQL, while its links to the other nodes stand."""
+        node.cut_off()
+        time.sleep(seconds)
+        node.reconnect()
+
+    def cut_active_off(self):
+        self.cut_off(self.cluster.active(), self.rng.random() * 12)
+
+    def cut_follower_off(self):
+        self.cut_off(self.follower(), self.rng.random() * 14)
+
+    def reset(self):
+        """All connections to PostgreSQL end."""
+        for node in self.cluster.nodes.values():
+            for way in node.ways:
+                way.reset()
 
     def restart_active(self):
         node = self.cluster.active()
