@@ -41,8 +41,11 @@ package enum ClusterLimits {
     package static let unansweredMilliseconds: Int64 = 10_000
     /// OPS-7: time without an answer of the log after which commands that are not on the way are refused at once.
     package static let away = Duration.seconds(3)
-    /// OPS-7: time for which the log keeps rows that all nodes have.
+    /// OPS-7: time for which the log keeps rows that all nodes have, for backups of an hour ago.
     package static let keep = Duration.seconds(3600)
+    /// OPS-7: bytes of the log on a server beyond which the oldest rows go although a node lacks them: a node that is away
+    /// must not fill the disk of the log. The node joins again.
+    package static let logBytesMax: UInt64 = 64 << 30
     /// OPS-7: bytes that wait on a link. A link with more is closed; its node reads the log, and forwards again.
     package static let linkBytesMax = 64 << 20
     /// OPS-7: nodes of a cluster: far more than connections of a usual PostgreSQL allow.

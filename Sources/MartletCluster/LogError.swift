@@ -35,11 +35,14 @@ package enum LogError: Error, Hashable, Sendable, CustomStringConvertible {
         case .missing: "the database has no log; make one with martlet cluster init"
         case .present: "the database has a log already; a new log needs an empty schema"
         case .foreign:
-            "the log is of another cluster, or has begun anew; seed the store from another node"
+            """
+            the log is of another cluster, or has begun anew; make the folder anew with martlet cluster \
+            join, from a backup of another node
+            """
         case .trimmed(let first):
             """
-            the log begins with row \(first), and the store needs rows before it; seed the store \
-            from another node
+            the log begins with row \(first), and the store needs rows before it: the node was away for \
+            too long; make its folder anew with martlet cluster join, from a backup of another node
             """
         case .diverged(let row):
             """

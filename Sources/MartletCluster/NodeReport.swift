@@ -26,6 +26,24 @@ package struct NodeReport: Hashable, Sendable {
     }
 }
 
+extension NodeReport {
+    /// OPS-7: the name under which connections that are of no node report: those of commands, and of a node before its
+    /// start. No node may have the name.
+    package static let passingName = "martlet-command"
+
+    /// A report of no node. The place is behind all rows, so no row is kept for it.
+    package static func passing(formats: ClosedRange<Int>) -> NodeReport {
+        guard let name = try? NodeName(validating: passingName) else {
+            fatalError("The name is valid.")
+        }
+        return NodeReport(
+            name: name, run: 0, address: "", formats: formats, applied: UInt64(Int64.max))
+    }
+
+    /// Whether the node's process has ended by itself: its last report has no address.
+    package var hasEnded: Bool { address.isEmpty }
+}
+
 /// A report with its age by the clock of the log.
 package struct NodeSighting: Hashable, Sendable {
     package var report: NodeReport

@@ -57,7 +57,7 @@ package protocol ReplicationLog: AnyObject {
         within limit: Duration
     ) -> TakeoverOutcome
 
-    /// Prolongs the lease of an epoch, also after the end if no other node has taken over.
+    /// Prolongs this node's lease of an epoch, also after the end if no other node has taken over.
     /// - Returns: whether the epoch is the last epoch.
     func renewLease(
         epoch: UInt32, life: Duration, within limit: Duration
@@ -66,6 +66,13 @@ package protocol ReplicationLog: AnyObject {
     /// Ends the lease of an epoch at once, for a successor.
     /// - Returns: whether the epoch is the last epoch.
     func releaseLease(epoch: UInt32, within limit: Duration) throws(LogError) -> Bool
+
+    /// Ends the lease of an epoch at once, and names the node that is to take over before all others: the successor is
+    /// the lease's holder from now on.
+    /// - Returns: whether the epoch is the last epoch.
+    func handLease(
+        epoch: UInt32, to successor: NodeReport, within limit: Duration
+    ) throws(LogError) -> Bool
 
     // MARK: Nodes
 
@@ -78,6 +85,17 @@ package protocol ReplicationLog: AnyObject {
     /// Forgets a node for good. The node's place keeps no rows any more.
     func remove(_ node: NodeName, within limit: Duration) throws(LogError)
 
+    // MARK: Wishes
+
+    /// The wishes of operators that are not withdrawn.
+    func wishes(within limit: Duration) throws(LogError) -> [NodeWish]
+
+    /// Keeps a wish. A node has at most one wish of a kind; a later one replaces an earlier one.
+    func ask(_ wish: NodeWish, within limit: Duration) throws(LogError)
+
+    /// Withdraws the wish of the kind about the node, whatever successor the wish names.
+    func withdraw(_ wish: NodeWish, within limit: Duration) throws(LogError)
+
     // MARK: Room
 
     /// Makes room for rows up to `row`, ahead of the appends. Called by the active node.
@@ -86,6 +104,15 @@ package protocol ReplicationLog: AnyObject {
     /// Drops rows below `row`, as far as whole pieces of the log are below.
     /// - Returns: the first row of the log afterwards.
     func trim(below row: UInt64, within limit: Duration) throws(LogError) -> UInt64
+
+    /// The bytes that the rows take on a server; nil: the log does not tell.
+    func byteCount(within limit: Duration) throws(LogError) -> UInt64?
+
+    /// The row below which the newest rows, with whole pieces of the log, take at most so many bytes; nil: all rows take
+    /// no more, or the log does not tell. The piece with the last row stays in any case.
+    func firstRow(
+        ofNewest bytesMax: UInt64, within limit: Duration
+    ) throws(LogError) -> UInt64?
 }
 
 /// The log's name and the format of its rows.

@@ -133,6 +133,7 @@ extension PostgresLog {
         }
     }
 
+    /// A lease that was handed over has the successor's name, and a renewal that comes late does not prolong it.
     package func renewLease(
         epoch: UInt32, life: Duration, within limit: Duration
     ) throws(LogError) -> Bool {
@@ -141,9 +142,10 @@ extension PostgresLog {
                 """
                 update martlet_lease
                    set expires = clock_timestamp() + $2 * interval '1 microsecond'
-                 where epoch = $1
-                """, [.number(Int32(epoch)), Self.microseconds(life)], as: "martlet_renew",
-                until: deadline
+                 where epoch = $1 and node = $3
+                """,
+                [.number(Int32(epoch)), Self.microseconds(life), .text(node.name.text)],
+                as: "martlet_renew", until: deadline
             ).changedCount == 1
         }
     }
@@ -157,6 +159,22 @@ extension PostgresLog {
                 update martlet_lease set expires = clock_timestamp() - interval '1 microsecond'
                  where epoch = $1
                 """, [.number(Int32(epoch))], until: deadline
+            ).changedCount == 1
+        }
+    }
+
+    package func handLease(
+        epoch: UInt32, to successor: NodeReport, within limit: Duration
+    ) throws(LogError) -> Bool {
+        try write(within: limit) { (connection, deadline) throws(PostgresError) in
+            try connection.run(
+                """
+                update martlet_lease set node = $2, address = $3,
+                       expires = clock_timestamp() - interval '1 microsecond'
+                 where epoch = $1
+                """,
+                [.number(Int32(epoch)), .text(successor.name.text), .text(successor.address)],
+                until: deadline
             ).changedCount == 1
         }
     }

@@ -56,4 +56,23 @@ extension PostgresLog {
             try schema.trim(below: row, on: connection, until: deadline)
         }
     }
+
+    package func byteCount(within limit: Duration) throws(LogError) -> UInt64? {
+        try read(within: limit) { (connection, deadline) throws(PostgresError) in
+            try schema.partitionBytes(on: connection, until: deadline).map(\.bytes).reduce(0, +)
+        }
+    }
+
+    package func firstRow(
+        ofNewest bytesMax: UInt64, within limit: Duration
+    ) throws(LogError) -> UInt64? {
+        try read(within: limit) { (connection, deadline) throws(PostgresError) in
+            var bytes: UInt64 = 0
+            for piece in try schema.partitionBytes(on: connection, until: deadline).reversed() {
+                bytes += piece.bytes
+                if bytes > bytesMax { return (piece.partition + 1) * schema.partitionRows }
+            }
+            return nil
+        }
+    }
 }

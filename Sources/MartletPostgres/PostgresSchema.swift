@@ -6,6 +6,7 @@
 //   martlet_log      seq, epoch, chain, body                         by ranges of seq; row 0 is the beginning
 //   martlet_lease    epoch, node, address, expires                   a single row
 //   martlet_node     node, run, address, formats, applied, seen      a row for each node
+//   martlet_wish     node, kind, successor                           a row for each wish of an operator
 //
 // A partition has a range of row numbers, known ahead, so the partition is attached before the first row comes, beside
 // appends: inserts do not wait for the lock of ATTACH, and would wait for CREATE TABLE ... PARTITION OF. Old rows go
@@ -52,7 +53,15 @@ package struct PostgresSchema: Sendable {
           formats int4range not null, applied bigint not null, seen timestamptz not null
         )
         """,
+        wishes,
     ]
+
+    /// Logs of earlier versions get the table with the first wish.
+    static let wishes = """
+        create table if not exists martlet_wish (
+          node text not null, kind text not null, successor text not null, primary key (node, kind)
+        )
+        """
 
     /// Makes the tables of a new log.
     /// - Throws: `present` if a table exists already.
@@ -107,6 +116,21 @@ package struct PostgresSchema: Sendable {
              where i.inhparent = 'martlet_log'::regclass order by 1
             """, until: deadline)
         return (0..<result.rowCount).map { UInt64(result.integer($0, 0)) }
+    }
+
+    /// The bytes of the attached partitions with indexes, in order.
+    package func partitionBytes(
+        on connection: PostgresConnection, until deadline: PostgresDeadline
+    ) throws(PostgresError) -> [(partition: UInt64, bytes: UInt64)] {
+        let result = try connection.run(
+            """
+            select substr(c.relname, 14)::bigint, pg_total_relation_size(c.oid) from pg_inherits i
+              join pg_class c on c.oid = i.inhrelid
+             where i.inhparent = 'martlet_log'::regclass order by 1
+            """, until: deadline)
+        return (0..<result.rowCount).map {
+            (UInt64(result.integer($0, 0)), UInt64(result.integer($0, 1)))
+        }
     }
 
     /// Attaches the partition of a row, and all partitions between the last one and the row.

@@ -60,15 +60,8 @@ struct PostgresCluster: ClusterPart {
 
     private func connect(_ servers: PostgresAddress) -> any ReplicationLog {
         // A command is no node, and its readings leave a report without a place behind.
-        let name = try? NodeName(validating: Self.commandName)
-        guard let name else { fatalError("The commands have a name.") }
-        return PostgresLog(
-            address: servers,
-            node: NodeReport(
-                name: name, run: 0, address: "", formats: Int(Redo.format)...Int(Redo.format),
-                applied: UInt64(Int64.max)),
+        PostgresLog(
+            address: servers, node: .passing(formats: Int(Redo.format)...Int(Redo.format)),
             purpose: .lease)
     }
-
-    private static let commandName = "martlet-command"
 }

@@ -60,8 +60,17 @@ final class ClusterBench: @unchecked Sendable {
         }
     }
 
-    func configuration(_ node: String) throws -> BrokerConfiguration {
-        var configuration = BrokerConfiguration(folder: path(node), address: .init(port: 0))
+    /// Copies the folder of a node that does not run.
+    func copy(_ node: String, to other: String) throws {
+        try FileManager.default.copyItem(atPath: path(node), toPath: path(other))
+    }
+
+    /// - Parameter name: the name of the node; nil: the name of the folder.
+    func configuration(
+        _ folder: String, as name: String? = nil
+    ) throws -> BrokerConfiguration {
+        let node = name ?? folder
+        var configuration = BrokerConfiguration(folder: path(folder), address: .init(port: 0))
         configuration.loopCount = 1
         configuration.connectionsPerLoopMax = 1024
         configuration.logger.logLevel = .critical
@@ -69,8 +78,11 @@ final class ClusterBench: @unchecked Sendable {
         let servers = try pair.address(database)
         configuration.cluster = ClusterConfiguration(
             node: try NodeName(validating: node),
+            // A twin of a node has an address of its own.
             address: NodeAddress(
-                host: "127.0.0.1", port: nodePorts[names.firstIndex(of: node)!]),
+                host: "127.0.0.1",
+                port: folder == node
+                    ? nodePorts[names.firstIndex(of: node)!] : try PostgresPrograms.freePort()),
             packing: LZ4Packing()
         ) { report, use in
             PostgresLog(address: servers, node: report, purpose: use == .rows ? .rows : .lease)

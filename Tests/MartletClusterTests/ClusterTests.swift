@@ -164,6 +164,28 @@ struct ClusterTests {
         try await bench.end()
     }
 
+    @Test(
+        "OPS-7 what a follower has answered is known on the active node, whose commit may be later")
+    func knowsOnTheActiveNode() async throws {
+        let bench = try bench()
+        try await bench.begin()
+        for name in bench.names { try await bench.start(name) }
+        let active = try await bench.active()
+        let follower = try await bench.followers()[0]
+        let made = try await bench.broker(follower).createProject(Self.project)
+        for number in 0..<60 {
+            let (device, credentials) = try await device(
+                on: follower, bench, key: made.registrationKey)
+            let elsewhere = MartletDevice(
+                host: "127.0.0.1", port: bench.port(active), credentials: credentials)
+            try await elsewhere.subscribe(toTopic: "topic\(number)")
+            await elsewhere.close()
+            await device.close()
+        }
+        try bench.waitUntilEqual(active, follower)
+        try await bench.end()
+    }
+
     @Test("NET-4 OPS-7 a device that connects to another node replaces its first connection")
     func replaces() async throws {
         let bench = try bench()

@@ -305,6 +305,76 @@ struct PostgresLogTests {
         }
     }
 
+    @Test(
+        "OPS-7: beyond its bytes the log lets the oldest rows go, and a node without them is told to join"
+    )
+    func bytes() throws {
+        let world = try World(try pair(), partitionRows: 8)
+        let bench = try world.bench()
+        let first = try bench.takeOver(bench.a, .a, after: bench.beginning)
+        // Bodies that PostgreSQL keeps out of line.
+        let bodies = (0..<40).map { Array(repeating: UInt8($0), count: 20_000) }
+        let last = try bench.append(bodies, to: bench.a, after: first)
+        let bytes = try #require(try bench.a.byteCount(within: .ample))
+        #expect(bytes > 800_000)
+        #expect(try bench.a.firstRow(ofNewest: bytes, within: .ample) == nil)
+        // Room for two whole partitions and a part.
+        let row = try #require(try bench.a.firstRow(ofNewest: 500_000, within: .ample))
+        #expect(row % 8 == 0 && row > 8 && row < last.row - 8)
+        #expect(try bench.a.trim(below: row, within: .ample) == row)
+        #expect(try #require(try bench.a.byteCount(within: .ample)) <= 500_000)
+        do throws(LogError) {
+            _ = try bench.b.rows(after: first, bytesMax: 1 << 20, within: .ample)
+            Issue.record("rows that were dropped are read")
+        } catch {
+            #expect(error == .trimmed(first: row))
+            #expect(error.description.contains("martlet cluster join"))
+        }
+        // No bound is below the last row.
+        _ = try bench.a.trim(below: .max >> 1, within: .ample)
+        #expect(try bench.a.tail(within: .ample) == last)
+    }
+
+    @Test("OPS-7: wishes are kept, replaced and withdrawn, also in a log without their table")
+    func wishes() throws {
+        let world = try World(try pair())
+        let bench = try world.bench()
+        let drain = NodeWish(node: .a, kind: .drain)
+        for isThere in [true, false] {
+            if !isThere {
+                try world.pair.primary.run("drop table martlet_wish", in: world.database)
+            }
+            #expect(try bench.a.wishes(within: .ample).isEmpty)
+            try bench.b.withdraw(drain, within: .ample)
+            try bench.b.ask(drain, within: .ample)
+            try bench.b.ask(drain, within: .ample)
+            try bench.b.ask(NodeWish(node: .a, kind: .handOver(to: .a)), within: .ample)
+            try bench.b.ask(NodeWish(node: .a, kind: .handOver(to: .b)), within: .ample)
+            #expect(
+                try bench.a.wishes(within: .ample)
+                    == [drain, NodeWish(node: .a, kind: .handOver(to: .b))])
+            try bench.a.withdraw(NodeWish(node: .a, kind: .handOver(to: .a)), within: .ample)
+            try bench.a.withdraw(NodeWish(node: .b, kind: .drain), within: .ample)
+            #expect(try bench.a.wishes(within: .ample) == [drain])
+        }
+    }
+
+    @Test("OPS-7: a lease that is handed over is over, and has the successor's name")
+    func handedOver() throws {
+        let world = try World(try pair())
+        let bench = try world.bench()
+        let first = try bench.takeOver(bench.a, .a, after: bench.beginning)
+        var successor = LogBench.report(.b)
+        successor.address = "10.0.0.2:5230"
+        #expect(try bench.a.handLease(epoch: 1, to: successor, within: .ample))
+        let lease = try bench.b.lease(within: .ample)
+        #expect(lease.isOver && lease.holder == .b && lease.address == "10.0.0.2:5230")
+        #expect(lease.epoch == 1)
+        let second = try bench.takeOver(bench.b, .b, after: first)
+        #expect(second.epoch == 2)
+        #expect(try !bench.a.handLease(epoch: 1, to: successor, within: .ample))
+    }
+
     @Test("OPS-7: the password is read from the password file, and nowhere else")
     func passwords() throws {
         let world = try World(try pair())

@@ -149,6 +149,7 @@ public final class Broker: Sendable {
         }
         quotas = ProjectQuotas(configuration.limits)
         let cluster = try Self.state(in: configuration.cluster, store)
+        if let place = configuration.cluster { try NodePresence.requireFree(place) }
         let links = try configuration.cluster.flatMap { (place) throws in
             try cluster.map { (state) throws in
                 NodeLinks(
@@ -459,6 +460,7 @@ public final class Broker: Sendable {
         var error: MartletError?
         do throws(MartletError) {
             if let trouble = committer.clusterTrouble { throw .noActiveNode(trouble) }
+            try committer.requireReadiness()
             _ = try await perform(.touch)
             if let text = committer.storeTrouble {
                 error = MartletError(

@@ -48,4 +48,20 @@ extension Committer {
             return state.trouble ?? "the log does not answer"
         }
     }
+
+    /// OPS-7: whether a balancer may send clients to this node.
+    /// - Throws: `UNAVAILABLE` if the node is drained, or behind the log for long.
+    func requireReadiness() throws(MartletError) {
+        guard let cluster else { return }
+        guard !cluster.isDrained else {
+            throw MartletError(.unavailable, "This node of the cluster is drained.")
+        }
+        let lag = cluster.lag
+        guard lag <= ClusterLimits.silence else {
+            throw MartletError(
+                .unavailable,
+                "This node has lacked rows of the cluster for \(lag.components.seconds) s.",
+                retryDelayMilliseconds: 1000)
+        }
+    }
 }

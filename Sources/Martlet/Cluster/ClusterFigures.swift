@@ -15,6 +15,7 @@ enum ClusterFigures {
         let registry = PrometheusRegistry()
         let now = ClusterState.now
         let isLinked = links?.isUp ?? false
+        let lag = cluster.lag
         cluster.withLock { state in
             func gauge(_ name: String, _ value: some BinaryFloatingPoint) {
                 Gauge(label: "martlet_cluster_" + name, dimensions: [], factory: registry)
@@ -29,6 +30,9 @@ enum ClusterFigures {
             gauge("lease_seconds", lease)
             gauge("epoch", Double(state.applied.epoch))
             gauge("applied_row", Double(state.applied.row))
+            gauge("log_row", Double(max(state.logRow, state.applied.row)))
+            gauge("lag_seconds", lag / .seconds(1))
+            gauge("drained", state.isDrained ? 1.0 : 0)
             gauge("link_up", isLinked ? 1.0 : 0)
             gauge(
                 "silence_seconds", state.contact == .zero ? 0 : (now - state.contact) / .seconds(1))

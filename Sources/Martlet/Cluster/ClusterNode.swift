@@ -70,6 +70,8 @@ final class ClusterNode {
     /// Outcomes of forwarded commands that no row has yet.
     private var unlogged: [LoggedOutcome] = []
     private var troubleTold = false
+    /// Whether the log has had a run of this process.
+    private var hasHadRun = false
     /// The run of this process, while the transaction that begins the run is open.
     var ownRunBegun: UInt32?
     /// The last transaction of the node's time as the active node, if its row is in doubt.
@@ -113,6 +115,8 @@ final class ClusterNode {
 
     private func append(_ row: ReplicatedRow) throws(LogRefusal) {
         let began = ClusterState.now
+        // Followers read the row from the log, perhaps before this node has committed.
+        state.isAppending.store(true, ordering: .releasing)
         var isInDoubt = false
         while true {
             switch log.append(row, after: position, within: ClusterLimits.attempt) {
@@ -157,7 +161,12 @@ final class ClusterNode {
             switch event {
             case .runBegan(let run):
                 livingRuns.insert(run.number)
-                if run.process == state.process { state.withLock { $0.run = run.number } }
+                if run.process == state.process {
+                    hasHadRun = true
+                    state.withLock { $0.run = run.number }
+                } else if run.node == configuration.node.text, hasHadRun {
+                    stop(NodeNameTaken(name: configuration.node))
+                }
             case .runEnded(let run):
                 livingRuns.remove(run)
                 let isOwn = state.withLock { state in
@@ -177,15 +186,29 @@ final class ClusterNode {
         state.withLock { state in
             state.hold = nil
             state.isFenced = false
+            state.mustHandOver = false
         }
         logger.warning("this node is not active any more", metadata: ["reason": "\(reason)"])
     }
 
-    /// Ends the lease for a successor.
+    /// Ends the lease for a successor. Nothing is appended afterwards.
     func release() {
-        guard state.hold != nil else { return }
-        state.withLock { $0.hold = nil }
-        _ = try? log.releaseLease(epoch: epoch, within: ClusterLimits.attempt)
+        let (hadHold, successor) = state.withLock { state in
+            defer { state.hold = nil }
+            return (state.hold != nil, state.successor)
+        }
+        guard hadHold else { return }
+        do throws(LogError) {
+            if let successor {
+                _ = try log.handLease(
+                    epoch: epoch, to: successor, within: ClusterLimits.attempt)
+            } else {
+                _ = try log.releaseLease(epoch: epoch, within: ClusterLimits.attempt)
+            }
+        } catch {
+            // The lease ends by itself.
+            note(error)
+        }
     }
 
     /// Makes room for rows ahead of the appends.

@@ -45,14 +45,26 @@ final class ClusterState: Sendable {
         var appendCount: UInt64 = 0
         var appendBytes: UInt64 = 0
         var appendNanoseconds: UInt64 = 0
-        /// Whether the node hands the active role over, or ends.
-        var isLeaving = false
+        /// Whether the committer is to hand the active role over.
+        var mustHandOver = false
+        /// The node that is to be active next, if this node is active and ends or hands the role over.
+        var successor: NodeReport?
+        /// Whether the operator has drained the node.
+        var isDrained = false
+        /// Whether the node's thread looks at the lease at once, because the link to the active node has ended.
+        var mustLook = false
+        /// The last row that any node has reported.
+        var logRow: UInt64 = 0
+        /// When the node had all reported rows last.
+        var caughtUp = Duration.zero
     }
 
     private let state: Mutex<State>
     /// The time, in nanoseconds of the monotonic clock, up to which the node's store has everything that any node of
     /// the cluster has answered. The active node's is read by `isCurrent`.
     private let freshThrough = Atomic<UInt64>(0)
+    /// Whether the log may have a row of this node that the node's store has not. Followers may have told of the row.
+    let isAppending = Atomic(false)
     /// Questions and refusals that wait for a newer store.
     let waiterCount = Atomic<Int>(0)
     /// Callers that wait for a newer store without a thread; nil: the broker ends.
@@ -67,7 +79,16 @@ final class ClusterState: Sendable {
     var run: UInt32? { state.withLock { $0.run } }
     var applied: LogPosition { state.withLock { $0.applied } }
     var hold: LeaseHold? { state.withLock { $0.hold } }
-    var isLeaving: Bool { state.withLock { $0.isLeaving } }
+    var isDrained: Bool { state.withLock { $0.isDrained } }
+
+    /// Time for which the node has lacked rows that another node has reported.
+    var lag: Duration {
+        state.withLock { state in
+            guard state.hold == nil, state.applied.row < state.logRow, state.caughtUp != .zero
+            else { return .zero }
+            return Self.now - state.caughtUp
+        }
+    }
 
     /// Time since any moment, by the monotonic clock.
     static var now: Duration { .nanoseconds(Int64(SystemClock.monotonicNanoseconds())) }
@@ -87,7 +108,8 @@ final class ClusterState: Sendable {
 
     /// Whether the store has everything that any node had answered at a time.
     func isCurrent(at nanoseconds: UInt64) -> Bool {
-        freshThrough.load(ordering: .acquiring) >= nanoseconds || isActive
+        freshThrough.load(ordering: .acquiring) >= nanoseconds
+            || !isAppending.load(ordering: .acquiring) && isActive
     }
 
     /// The address of the active node, for errors.

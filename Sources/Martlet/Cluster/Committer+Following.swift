@@ -158,7 +158,7 @@ extension Committer {
                     if state.waiterCount.load(ordering: .relaxed) > 0 {
                         tellAll(.fresh, &transport)
                     }
-                    if state.withLock({ $0.claimable != nil }), stopBy == nil, !state.isLeaving,
+                    if state.withLock({ $0.claimable != nil }), stopBy == nil,
                         node.takeOver(at: clock())
                     {
                         settle(node, at: node.position, &outstanding, &transport)

@@ -35,7 +35,10 @@ extension Committer {
     /// Whether the active node may begin another transaction.
     func goesOn(leading node: ClusterNode) -> Bool {
         guard let cluster else { return true }
-        let (hold, isFenced, isLeaving) = cluster.withLock { ($0.hold, $0.isFenced, $0.isLeaving) }
+        let began = SystemClock.monotonicNanoseconds()
+        let (hold, isFenced, mustHandOver) = cluster.withLock {
+            ($0.hold, $0.isFenced, $0.mustHandOver)
+        }
         if isFenced {
             node.stepDown("another node has taken over")
             return false
@@ -44,12 +47,22 @@ extension Committer {
             node.stepDown("the lease could not be renewed in time")
             return false
         }
-        if isLeaving, !isStopping.load(ordering: .acquiring) {
+        if mustHandOver, !isStopping.load(ordering: .acquiring) {
             node.release()
             node.stepDown("the role is handed over")
             return false
         }
+        // No row is under way here, and at the beginning of the look the node was active.
+        cluster.isAppending.store(false, ordering: .releasing)
+        cluster.noteFresh(at: began)
         return true
+    }
+
+    /// Has the loops look again at HELLOs that waited for the row under way.
+    func tellFresh(_ transport: inout some Transport & ~Copyable) {
+        guard let cluster, cluster.waiterCount.load(ordering: .relaxed) > 0 else { return }
+        let loops = allLoops
+        tell([[LoopMessage]](repeating: [.fresh], count: loops.count), loops, &transport)
     }
 
     /// Decides about the node's role after a transaction that the log has not taken. All its commands wait again.
@@ -128,7 +141,7 @@ extension ClusterState {
         withLock { state in
             state.hold != nil
                 && (!state.wanted.isEmpty || !state.silent.isEmpty || state.isFenced
-                    || state.isLeaving)
+                    || state.mustHandOver)
         }
     }
 }
@@ -163,8 +176,9 @@ extension ClusterNode {
         return events
     }
 
-    /// Forgets the wishes that a committed transaction has met.
+    /// Notes a committed transaction, and forgets the wishes that the transaction has met.
     func committed(_ news: [ClusterEvent]) {
+        state.isAppending.store(false, ordering: .releasing)
         guard !news.isEmpty else { return }
         state.withLock { state in
             for event in news {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: a loop of a node that follows. The store of the node is behind the active node's by some milliseconds, and no
-// client is refused for good by such a store: a HELLO that the store refuses is looked at again when the store has all
-// rows that the log had at the HELLO. Rests on ClusterState.
+// OPS-7: a loop of a node. The store of a follower is behind the active node's by some milliseconds, and the active node's
+// own store is behind the log while a row is under way. No client is refused for good by such a store: a HELLO that the
+// store refuses is looked at again when the store has all rows that the log had at the HELLO. Rests on ClusterState.
 
 import MartletBase
 import MartletEngine
@@ -48,14 +48,18 @@ extension Loop where Kernel: ~Copyable {
     ) throws(MartletError) -> Bool {
         guard let cluster = context.committer.cluster, error.isFinal else { return false }
         let now = SystemClock.monotonicNanoseconds()
-        guard !cluster.isCurrent(at: now) else { return false }
         helloHeld.append(
             HeldHello(
                 id: connection.pointee.id, hello: hello, charge: try charge(connection),
                 frameBytes: servedBytes, since: now))
         connection.pointee.phase = .registering
         cluster.waiterCount.add(1, ordering: .relaxed)
-        transport.wake(context.committerAddress, value: 1)
+        // Also a store that has everything now may have been older at the reading before.
+        if cluster.isCurrent(at: now) {
+            mustLookAgain = true
+        } else {
+            transport.wake(context.committerAddress, value: 1)
+        }
         return true
     }
 
@@ -83,6 +87,7 @@ extension Loop where Kernel: ~Copyable {
 
     /// Looks again at the HELLOs that waited for the present state of the store.
     mutating func lookAgain() {
+        mustLookAgain = false
         guard let cluster = context.committer.cluster, !helloHeld.isEmpty else { return }
         let now = SystemClock.monotonicNanoseconds()
         var held: [HeldHello] = []

@@ -20,11 +20,13 @@ final class NodeKeeper: Sendable {
     private static let reportPause = Duration.seconds(1)
     /// OPS-7: pause between two trims of the log.
     private static let trimPause = Duration.seconds(60)
+    /// OPS-7: further wait of a drained node before it takes over, so that any other node is the first.
+    private static let drainedWait = Duration.seconds(2)
 
-    private let configuration: ClusterConfiguration
-    private let cluster: ClusterState
+    let configuration: ClusterConfiguration
+    let cluster: ClusterState
     private let store: Store
-    private let logger: Logger
+    let logger: Logger
     private let isStopping = Atomic(false)
     private let thread = Mutex<SystemThread?>(nil)
 
@@ -61,6 +63,7 @@ final class NodeKeeper: Sendable {
         var rank = 0
         /// Rows of the log and when they were the last, for the time for which rows are kept.
         var marks: [(at: Duration, row: UInt64)] = []
+        var wishes = WishBook()
         while !isStopping.load(ordering: .acquiring) {
             let now = ClusterState.now
             do throws(LogError) {
@@ -70,16 +73,17 @@ final class NodeKeeper: Sendable {
                         try renew(hold, log, committer)
                         renewed = now
                     }
-                } else if now - looked >= Self.lookPause
-                    || cluster.withLock({ $0.goneEpoch != nil })
-                {
+                } else if reported != .zero, now - looked >= Self.lookPause || mustLook() {
                     renewed = .zero
                     looked = now
                     try look(log, rank, &overSince, committer)
                 }
+                // The first report comes before the first look, so that no other node takes a node with a link for one
+                // that has ended.
                 if now - reported >= Self.reportPause {
                     reported = now
-                    try report(log, &rank, committer, steadySince)
+                    let sightings = try report(log, &rank, committer, steadySince)
+                    try meet(&wishes, sightings, log, committer)
                 }
                 if now - trimmed >= Self.trimPause, cluster.isActive {
                     trimmed = now
@@ -95,6 +99,22 @@ final class NodeKeeper: Sendable {
             cluster.settleWaiters()
             usleep(20_000)
         }
+        farewell(log)
+    }
+
+    private func mustLook() -> Bool {
+        cluster.withLock { state in
+            defer { state.mustLook = false }
+            return state.mustLook || state.goneEpoch != nil
+        }
+    }
+
+    /// The last report of a process that ends by itself has no address. Without the report the others wait until the
+    /// node is silent for long.
+    private func farewell(_ log: any ReplicationLog) {
+        var report = configuration.report(cluster)
+        report.address = ""
+        try? log.report(report, within: ClusterLimits.attempt)
     }
 
     private func renew(
@@ -123,13 +143,13 @@ final class NodeKeeper: Sendable {
     ) throws(LogError) {
         let lease = try log.lease(within: ClusterLimits.attempt)
         let now = ClusterState.now
-        let (isOver, mayLead) = cluster.withLock { state in
+        let (isOver, mayLead, isDrained) = cluster.withLock { state in
             state.lease = lease
             state.leaseSeen = now
             state.contact = now
             if state.goneEpoch != lease.epoch { state.goneEpoch = nil }
             return (
-                lease.isOver || state.goneEpoch != nil, state.stopped == nil && !state.isLeaving
+                lease.isOver || state.goneEpoch != nil, state.stopped == nil, state.isDrained
             )
         }
         guard isOver, mayLead else {
@@ -138,9 +158,11 @@ final class NodeKeeper: Sendable {
         }
         let since = overSince ?? now
         overSince = since
-        // The former holder is the first, so that a short outage of the log moves nothing.
+        // The former holder is the first, so that a short outage of the log moves nothing. After a handover the lease
+        // has the successor's name.
         let place = lease.holder == configuration.node ? 0 : rank + 1
-        guard now - since >= ClusterLimits.takeoverStep * place else { return }
+        let wait = ClusterLimits.takeoverStep * place + (isDrained ? Self.drainedWait : .zero)
+        guard now - since >= wait else { return }
         cluster.withLock { $0.claimable = lease.epoch }
         committer.wake()
     }
@@ -148,36 +170,51 @@ final class NodeKeeper: Sendable {
     private func report(
         _ log: any ReplicationLog, _ rank: inout Int, _ committer: Committer,
         _ steadySince: Duration
-    ) throws(LogError) {
+    ) throws(LogError) -> [NodeSighting] {
         try log.report(configuration.report(cluster), within: ClusterLimits.attempt)
         let nodes = try log.nodes(within: ClusterLimits.attempt)
-        let alive = nodes.filter { $0.age < ClusterLimits.silence && !$0.report.address.isEmpty }
-            .map(\.report.name)
+        let living = nodes.filter { $0.age < ClusterLimits.silence && !$0.report.hasEnded }
+        let alive = living.map(\.report.name)
         rank = alive.firstIndex(of: configuration.node) ?? 0
         var silent: [String] = []
         if cluster.isActive, ClusterState.now - steadySince > ClusterLimits.silence {
-            let living = try? store.read { (transaction) throws in
+            let runs = try? store.read { (transaction) throws in
                 try transaction.connections.livingRuns().map(\.node)
             }
-            silent = (living ?? []).filter { name in
+            silent = (runs ?? []).filter { name in
                 name != configuration.node.text && !alive.contains { $0.text == name }
             }
         }
         cluster.withLock { state in
             state.livingNodeCount = max(1, alive.count)
             state.silent = state.hold == nil ? [] : silent
+            state.logRow = living.map(\.report.applied).max() ?? 0
+            if state.applied.row >= state.logRow || state.caughtUp == .zero {
+                state.caughtUp = ClusterState.now
+            }
         }
         if !silent.isEmpty { committer.wake() }
+        return nodes
     }
 
     private func trim(
         _ log: any ReplicationLog, _ marks: inout [(at: Duration, row: UInt64)], _ now: Duration
     ) throws(LogError) {
+        var row: UInt64 = 0
         let old = marks.prefix { now - $0.at > ClusterLimits.keep }
-        guard let mark = old.last else { return }
-        marks.removeFirst(old.count - 1)
-        let applied = try log.nodes(within: ClusterLimits.attempt).map(\.report.applied).min()
-        let row = min(mark.row, applied ?? 0)
+        if let mark = old.last {
+            marks.removeFirst(old.count - 1)
+            let applied = try log.nodes(within: ClusterLimits.attempt).map(\.report.applied).min()
+            row = min(mark.row, applied ?? 0)
+        }
+        let beyond = try log.firstRow(
+            ofNewest: ClusterLimits.logBytesMax, within: ClusterLimits.attempt)
+        if let beyond, beyond > row {
+            row = beyond
+            logger.warning(
+                "the log has more bytes than are kept for nodes that are behind; such nodes join again",
+                metadata: ["first row": "\(row)"])
+        }
         guard row > 0 else { return }
         _ = try log.trim(below: row, within: ClusterLimits.attempt)
         try log.makeRoom(

@@ -206,6 +206,7 @@ final class NodeLinks: Sendable {
                 case .hello(let hello):
                     let theirs = hello.position
                     guard epoch == nil, theirs.incarnation == cluster.applied.incarnation,
+                        hello.node != node.text,
                         state.withLock({ $0.epoch == theirs.epoch }),
                         (try? NodeName(validating: hello.node)) != nil,
                         hello.commandFormats.contains(ForwardingFormat.current)
@@ -389,10 +390,14 @@ final class NodeLinks: Sendable {
                 }
             }
             outbox.end()
-            state.withLock { state in
-                if state.outgoing === outbox { state.outgoing = nil }
+            let hasEnded = state.withLock { state in
                 state.upstream = []
+                guard state.outgoing === outbox else { return false }
+                state.outgoing = nil
+                return true
             }
+            // The active node may have handed its role over.
+            if hasEnded { cluster.withLock { $0.mustLook = true } }
             usleep(50_000)
         }
     }

@@ -66,7 +66,7 @@ extension Loop where Kernel: ~Copyable {
     }
 
     /// Ends the loop's side of a connection without unsent frames, and waits for the peer's end.
-    private mutating func linger(_ connection: UnsafeMutablePointer<Connection>) {
+    mutating func linger(_ connection: UnsafeMutablePointer<Connection>) {
         // When places are scarce, a connection without unsent frames gives up its place at once.
         guard !connection.pointee.hasEnded, isDraining || !isScarce else {
             close(connection)

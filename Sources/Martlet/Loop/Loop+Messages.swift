@@ -63,6 +63,7 @@ extension Loop where Kernel: ~Copyable {
         case .cancel(let project, let sequence): delivery.cancel(sequence, in: project)
         case .receipts(let project): receiptsDue += listening[project] ?? []
         case .upstream(let listener, let messages): sendUpstream(messages, to: listener)
+        case .drained(let isDrained): rest(isDrained)
         case .asked(let question, let surveys, let number):
             surveys.take(look(question), to: number)
         case .runEnded: endRun()

@@ -20,6 +20,7 @@ extension Loop where Kernel: ~Copyable {
                 .unavailable, "The broker is stopping; connect again.",
                 retryDelayMilliseconds: context.configuration.reconnectDelayMilliseconds)
         }
+        try requireWork(hello)
         guard requests.count + delivery.waitingCount < Self.waitingMax else {
             throw MartletError(
                 .unavailable, "The broker has more to write than it can; connect again.",

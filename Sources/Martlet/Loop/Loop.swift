@@ -232,6 +232,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var ticketsLeft = 0
     /// OPS-7: HELLOs that a newer store may accept.
     var helloHeld: [HeldHello] = []
+    /// OPS-7: whether some of them need not wait.
+    var mustLookAgain = false
     /// REG-10: refusals that wait, in the order of their ends.
     var heldRefusals: [HeldRefusal] = []
     /// OPS-6: looks at the certificate of the port. One loop of a broker has a use for the watch.
@@ -263,6 +265,10 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     private var fanoutsInProgressMax: Int
     private var limitChangeCount: UInt64 = 0
     var isDraining = false
+    /// OPS-7: whether the node is drained.
+    var isResting = false
+    /// OPS-7: whether connections of a drained node have still to end.
+    var isEmptying = false
     var drainBegan: UInt32 = 0
     /// When the loop stops waiting for peers to read the last frames, in milliseconds of the monotonic clock.
     var drainLingerUntil: Int64 = 0
@@ -329,6 +335,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             // The peer may know of the end of an app, and want the place in the next event of this turn.
             if !endedApps.isEmpty { releaseApps() }
         }
+        if mustLookAgain { lookAgain() }
         if hasBurst || hasSpareBuffers { releaseMemory() }
         for message in context.inbox.drain() { handle(message) }
         if !liveForOthers.isEmpty { handOverLive() }
@@ -349,6 +356,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         handOverAcknowledgements()
         if !endedApps.isEmpty { releaseApps() }
         if isTickDue { tick(now) }
+        if isEmptying || isResting && isTickDue { goOnEmptying(now) }
         context.metrics.record(
             delivery.counters, connections: transport.connectionCount,
             frameBytes: delivery.frameBytes, sealedBytes: transport.heldBytes)
@@ -373,7 +381,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         if delivery.hasAcknowledgements, gathered.isEmpty {
             return Int(Self.acknowledgeMilliseconds)
         }
-        if isDraining { return 20 }
+        if isDraining || isEmptying { return 20 }
         let longest = hasBurst ? Self.burstRestMilliseconds : 1000
         guard let wake = delivery.nextWake else { return longest }
         let left = wake.millisecondsSince1970 - context.clock().millisecondsSince1970

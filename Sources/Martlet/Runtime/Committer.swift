@@ -182,7 +182,10 @@ final class Committer: Sendable {
         var gathering = Gathering()
         var changeCount: UInt64 = 0
         while true {
-            if let node, !goesOn(leading: node) { return }
+            if let node {
+                guard goesOn(leading: node) else { return }
+                tellFresh(&transport)
+            }
             if limits.changeCount != changeCount {
                 changeCount = limits.changeCount
                 engine.change(limits: limits.value)

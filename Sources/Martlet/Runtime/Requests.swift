@@ -91,6 +91,8 @@ enum LoopMessage: Sendable {
     case receipts(ProjectNumber)
     /// UPS-1: messages of devices for a listener of the loop.
     case upstream(UInt64, [UpstreamMessage])
+    /// OPS-7: the node is drained, or undrained.
+    case drained(Bool)
     /// GW-9: a question to all loops, with its number among the surveys.
     case asked(LoopQuestion, by: LoopSurveys, number: UInt64)
     /// OPS-7: the run of this node has ended, and its connections count as lost: devices connect again.

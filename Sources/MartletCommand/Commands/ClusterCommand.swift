@@ -21,7 +21,8 @@ struct ClusterCommand: AsyncParsableCommand {
             """,
         subcommands: [
             ClusterInitCommand.self, ClusterStatusCommand.self, ClusterJoinCommand.self,
-            ClusterVerifyCommand.self, ClusterRemoveCommand.self, ClusterRebaseCommand.self,
+            ClusterHandoverCommand.self, ClusterDrainCommand.self, ClusterVerifyCommand.self,
+            ClusterRemoveCommand.self, ClusterRebaseCommand.self,
         ])
 }
 
@@ -32,14 +33,29 @@ struct ClusterLogOptions: ParsableArguments {
     var cluster: String
 }
 
-/// Time for a call of the log by a command.
-private let patience = Duration.seconds(10)
+extension ClusterLogOptions {
+    /// Time for a call of the log by a command.
+    static let patience = Duration.seconds(10)
 
-private func look<Answer>(
-    _ log: any ReplicationLog, _ body: (any ReplicationLog) throws(LogError) -> Answer
-) throws(MartletError) -> Answer {
-    do throws(LogError) { return try body(log) } catch {
-        throw MartletError(.unavailable, "\(error).", field: "cluster")
+    /// A connection to the log.
+    func connect() throws(MartletError) -> any ReplicationLog {
+        try ProgramParts.requiredCluster().connect(cluster)
+    }
+
+    static func look<Answer>(
+        _ log: any ReplicationLog, _ body: (any ReplicationLog) throws(LogError) -> Answer
+    ) throws(MartletError) -> Answer {
+        do throws(LogError) { return try body(log) } catch {
+            throw MartletError(.unavailable, "\(error).", field: "cluster")
+        }
+    }
+
+    /// The reports of the nodes, without those of commands.
+    static func nodes(_ log: any ReplicationLog) throws(MartletError) -> [NodeSighting] {
+        try look(log) { (log) throws(LogError) in
+            try log.nodes(within: patience)
+                .filter { $0.report.name.text != NodeReport.passingName }
+        }
     }
 }
 
@@ -242,14 +258,16 @@ struct ClusterRemoveCommand: ReportingCommand {
 
     func perform() async throws {
         let name = try NodeName(validating: node)
-        let connection = try ProgramParts.requiredCluster().connect(log.cluster)
-        let nodes = try look(connection) { (log) throws(LogError) in
-            try log.nodes(within: patience)
-        }
-        guard nodes.contains(where: { $0.report.name == name }) else {
+        let connection = try log.connect()
+        guard try ClusterLogOptions.nodes(connection).contains(where: { $0.report.name == name })
+        else {
             throw MartletError(.notFound, "The cluster has no node '\(node)'.", field: "node")
         }
-        try look(connection) { (log) throws(LogError) in try log.remove(name, within: patience) }
+        try ClusterLogOptions.look(connection) { (log) throws(LogError) in
+            try log.remove(name, within: ClusterLogOptions.patience)
+            try log.withdraw(
+                NodeWish(node: name, kind: .drain), within: ClusterLogOptions.patience)
+        }
         output.json ? JSON.print(["removed": node]) : Terminal.print("Removed \(node).")
     }
 }
@@ -268,45 +286,61 @@ struct ClusterStatusCommand: ReportingCommand {
         var applied: UInt64
         var behind: UInt64
         var seenSeconds: Double
+        /// What the operator has asked of the node.
+        var asked: [String]
     }
 
     private struct Status: Encodable {
         var epoch: UInt32
         var row: UInt64
         var leaseSeconds: Double
+        /// Bytes of the log on its server.
+        var logBytes: UInt64?
         var nodes: [Node]
     }
 
     func perform() async throws {
-        let connection = try ProgramParts.requiredCluster().connect(log.cluster)
-        let (lease, tail, sightings) = try look(connection) { (log) throws(LogError) in
-            (
+        let connection = try log.connect()
+        let (lease, tail, wishes, bytes) = try ClusterLogOptions.look(connection) {
+            (log) throws(LogError) in
+            let patience = ClusterLogOptions.patience
+            return (
                 try log.lease(within: patience), try log.tail(within: patience),
-                try log.nodes(within: patience)
+                try log.wishes(within: patience), try log.byteCount(within: patience)
             )
         }
-        let nodes = sightings.filter { !$0.report.address.isEmpty }.map { sighting in
+        let nodes = try ClusterLogOptions.nodes(connection).map { sighting in
             let report = sighting.report
             let isActive = lease.holder == report.name && !lease.isOver
             let isSilent = sighting.age > ClusterLimits.silence
             return Node(
                 node: report.name.text,
-                role: isActive ? "active" : isSilent ? "silent" : "follows",
+                role: isActive
+                    ? "active" : report.hasEnded ? "stopped" : isSilent ? "silent" : "follows",
                 address: report.address, applied: report.applied,
                 behind: tail.row > report.applied ? tail.row - report.applied : 0,
-                seenSeconds: sighting.age / .seconds(1))
+                seenSeconds: sighting.age / .seconds(1),
+                asked: wishes.filter { $0.node == report.name }.map { wish in
+                    switch wish.kind {
+                    case .drain: "drain"
+                    case .handOver(let successor): "handover to \(successor)"
+                    }
+                })
         }
         let status = Status(
             epoch: lease.epoch, row: tail.row, leaseSeconds: lease.remaining / .seconds(1),
-            nodes: nodes)
+            logBytes: bytes, nodes: nodes)
         guard !output.json else { return JSON.print(status) }
         Terminal.print(
             "epoch \(status.epoch), row \(status.row), lease "
-                + (lease.isOver ? "over" : "for \(Self.seconds(status.leaseSeconds)) s"))
+                + (lease.isOver ? "over" : "for \(Self.seconds(status.leaseSeconds)) s")
+                + (bytes.map { ", log of \($0 >> 20) MiB" } ?? ""))
         for node in nodes {
             Terminal.print(
-                "\(node.node)  \(node.role)  \(node.address)  row \(node.applied), "
-                    + "\(node.behind) behind, seen \(Self.seconds(node.seenSeconds)) s ago")
+                "\(node.node)  \(node.role)  \(node.address.isEmpty ? "-" : node.address)  "
+                    + "row \(node.applied), \(node.behind) behind, "
+                    + "seen \(Self.seconds(node.seenSeconds)) s ago"
+                    + node.asked.map { ", asked: \($0)" }.joined())
         }
     }
 

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-7: how a node meets the wishes of its operator: it hands the active role over, and sends its clients to other
+// nodes. Rests on NodeKeeper and the wishes in the log.
+
+import Logging
+import MartletBase
+import MartletCluster
+import MartletRows
+import MartletTransport
+
+/// What a node's thread knows of wishes.
+struct WishBook {
+    /// The node's last rows at its last looks, the newest last. A successor that has the first of them is near the end
+    /// of the log: it reads the rest while no row comes.
+    var rows: [UInt64] = []
+    /// Whether wishes about a former process of the node are withdrawn.
+    var hasBegun = false
+}
+
+extension NodeKeeper {
+    /// OPS-7: looks of the node's thread, a second apart, over whose time a successor may be behind.
+    private static let looksBehind = 3
+
+    /// Reads the wishes, and meets those about this node.
+    func meet(
+        _ book: inout WishBook, _ sightings: [NodeSighting], _ log: any ReplicationLog,
+        _ committer: Committer
+    ) throws(LogError) {
+        if !book.hasBegun {
+            // Wishes are about a process, because an operator who starts a node wants the node to serve.
+            for kind in [NodeWish.Kind.drain, .handOver(to: configuration.node)] {
+                try log.withdraw(
+                    NodeWish(node: configuration.node, kind: kind), within: ClusterLimits.attempt)
+            }
+            book.hasBegun = true
+        }
+        book.rows = book.rows.suffix(Self.looksBehind - 1) + [cluster.applied.row]
+        let wishes = try log.wishes(within: ClusterLimits.attempt)
+        let isDrained = wishes.contains { $0.node == configuration.node && $0.kind == .drain }
+        // A node that has stopped following has no new messages for its devices, and another node has.
+        let isStopped = cluster.withLock { $0.stopped != nil }
+        note(isDrained: isDrained || isStopped, committer)
+
+        let drained = Set(wishes.filter { $0.kind == .drain }.map(\.node))
+        let ready = sightings.filter { sighting in
+            sighting.report.name != configuration.node && !sighting.report.hasEnded
+                && sighting.age < ClusterLimits.away && sighting.report.applied >= book.rows[0]
+        }.map(\.report)
+        let next = ready.filter { !drained.contains($0.name) }.max { $0.applied < $1.applied }
+        cluster.withLock { $0.successor = next }
+        guard cluster.isActive else { return }
+        for wish in wishes where wish.node == configuration.node {
+            guard case .handOver(let name) = wish.kind else { continue }
+            guard let successor = ready.first(where: { $0.name == name }) else { return }
+            try log.withdraw(wish, within: ClusterLimits.attempt)
+            handOver(to: successor, committer)
+            return
+        }
+        if isDrained, let next { handOver(to: next, committer) }
+    }
+
+    private func handOver(to successor: NodeReport, _ committer: Committer) {
+        logger.notice(
+            "the active role is handed over", metadata: ["to": "\(successor.name)"])
+        cluster.withLock { state in
+            guard state.hold != nil else { return }
+            state.successor = successor
+            state.mustHandOver = true
+        }
+        committer.wake()
+    }
+
+    private func note(isDrained: Bool, _ committer: Committer) {
+        let isNew = cluster.withLock { state in
+            defer { state.isDrained = isDrained }
+            return state.isDrained != isDrained
+        }
+        guard isNew else { return }
+        logger.notice(
+            isDrained
+                ? "this node is drained: clients are told to go to other nodes"
+                : "this node is undrained, and takes clients again")
+        for loop in committer.allLoops {
+            _ = loop.inbox.push([.drained(isDrained)])
+            loop.waker.wake()
+        }
+    }
+}
