@@ -16,7 +16,8 @@ def shortened(rules):
 
     A range of five minutes becomes one of ten seconds, and an alert waits two seconds for its condition to last."""
     rules, ranges = re.subn(r"\[5m\]", "[10s]", rules)
-    rules, waits = re.subn(r"(?m)^( +for:) \d+m$", r"\1 2s", rules)
+    rules, waits = re.subn(r"(?m)^( +for:) \d+[ms]$", r"\1 2s", rules)
+    rules = rules.replace("offset 30s", "offset 5s")
     if not ranges or not waits:
         raise SystemExit("The rules have no ranges of five minutes, or no waits of minutes: change shortened().")
     return rules
@@ -62,7 +63,8 @@ class Prometheus:
     def firing(self):
         """The pairs of alert and instance that fire now."""
         alerts = json.loads(self.get("/api/v1/alerts"))["data"]["alerts"]
-        return {(alert["labels"]["alertname"], alert["labels"]["instance"])
+        # An alert of a whole cluster has no instance.
+        return {(alert["labels"]["alertname"], alert["labels"].get("instance", ""))
                 for alert in alerts if alert["state"] == "firing"}
 
     def value(self, query):
