@@ -8,8 +8,8 @@ import MartletClient
 import Synchronization
 
 final class DemoFleet: Sendable {
-    /// Devices at work at a time, connecting or asking.
-    static let waveWidth = 250
+    /// Devices at work at a time, connecting or asking. In an emulator 250 wait for each other until it is too late.
+    static let waveWidth = 100
     /// Attempts of a registration. On a slow machine some of a wave are not answered in time.
     static let registrationAttemptsMax = 5
 
