@@ -22,8 +22,10 @@ final class AgentHandler: ChannelDuplexHandler {
     typealias OutboundOut = WebSocketFrame
 
     private enum Phase {
-        /// No hello has come. Can transition to: open, closing.
+        /// No hello has come. Can transition to: waiting, open, closing.
         case hello
+        /// OPS-7: the hello waits for a newer store. Can transition to: hello, closing.
+        case waiting
         /// Can transition to: closing.
         case open(AgentIdentity, number: UInt64)
         /// A close frame was sent. Final state.

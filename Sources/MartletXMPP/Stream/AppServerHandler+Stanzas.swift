@@ -213,7 +213,7 @@ extension AppServerHandler {
         let group = try? Freshness.any.ask {
             try core.broker.group(key: text, in: sender.project.id)
         }
-        if case .some(.some) = group {
+        if group != nil {
             outgoing.target = .group(text)
             hand(message, to: outgoing, canonical: nil)
             return true
