@@ -152,6 +152,8 @@ public final class Gateway: Sendable {
     ) async throws -> Route.Judgement {
         guard !broker.isCurrent else { return try judge(call, for: route) }
         do { return try Freshness.any.ask { try judge(call, for: route) } } catch {
+            // A call without a credential, or with another project's, is refused by any store.
+            if error is GatewayError { throw error }
             return try await broker.newest().ask { try judge(call, for: route) }
         }
     }

@@ -18,8 +18,8 @@ package enum Freshness: Sendable {
     case any
     /// The store has everything that any node had answered at a time, in nanoseconds of the monotonic clock.
     case since(UInt64)
-    /// The store is behind, and the log does not answer. Each question is refused.
-    case refused(MartletError)
+    /// The store is behind, and the log does not answer. Each question is refused until the given time.
+    case refused(MartletError, until: UInt64)
 
     /// The freshness of the calls of a task, or of the synchronous calls within `ask`; nil: each question waits.
     @TaskLocal static var current: Freshness?
@@ -109,7 +109,10 @@ extension Committer {
         let asked: UInt64
         switch Freshness.current {
         case .any: return .settled(nil)
-        case .refused(let error): return .settled(error)
+        case .refused(let error, let end) where SystemClock.monotonicNanoseconds() < end:
+            return .settled(error)
+        // A task that outlives its call asks anew.
+        case .refused: asked = SystemClock.monotonicNanoseconds()
         case .since(let time): asked = time
         case nil: asked = SystemClock.monotonicNanoseconds()
         }
@@ -167,7 +170,10 @@ extension Broker {
     /// answered until now. Questions with the returned freshness do not wait.
     package func newest() async -> Freshness {
         let asked = SystemClock.monotonicNanoseconds()
-        if let refusal = await committer.newer() { return .refused(refusal) }
+        if let refusal = await committer.newer() {
+            let now = SystemClock.monotonicNanoseconds()
+            return .refused(refusal, until: now + ClusterLimits.questionNanoseconds)
+        }
         return .since(asked)
     }
 
