@@ -10,10 +10,13 @@
 // rate × w + 2 × the bucket deliveries. Only the last session of a turn may get more at once; the excess is paid
 // for before further deliveries are allowed.
 //
-// Rests on MartletBase.
+// OPS-7: each node of a cluster has an equal part of the ceiling. Another number of nodes changes the rate from the next
+// call on.
+//
+// Rests on NodeCount.
 
 package import MartletBase
-import MartletEngine
+package import MartletEngine
 import Synchronization
 
 /// The ceiling of one broker.
@@ -24,8 +27,8 @@ package final class DeliveryCeiling: Sendable {
         var last = Instant(rawValue: .min)
     }
 
-    private let perSecond: Int64
-    private let capacity: Int64
+    private let wholePerSecond: Int
+    private let nodes: NodeCount?
     private let state = Mutex(State())
 
     /// The fill of one delivery. With 1000, the drain of a millisecond is the rate per second.
@@ -33,23 +36,31 @@ package final class DeliveryCeiling: Sendable {
     /// The time, in milliseconds, whose deliveries the bucket holds.
     static let bucketMilliseconds: Int64 = 20
 
-    /// - Parameter perSecond: 1 to `Limits.deliveriesPerSecondMax`.
-    package init(perSecond: Int) {
-        self.perSecond = Int64(min(max(perSecond, 1), Limits.deliveriesPerSecondMax))
-        // On a clock of whole milliseconds a delivery may come up to a millisecond late. The extra room keeps the
-        // drain of this time.
-        capacity = max(
-            self.perSecond * Self.bucketMilliseconds, Self.costOfOne + self.perSecond)
+    /// - Parameters:
+    ///   - perSecond: 1 to `Limits.deliveriesPerSecondMax`.
+    ///   - nodes: the nodes that share the ceiling; nil: the broker is alone.
+    package init(perSecond: Int, nodes: NodeCount? = nil) {
+        wholePerSecond = min(max(perSecond, 1), Limits.deliveriesPerSecondMax)
+        self.nodes = nodes
+    }
+
+    private var perSecond: Int64 { Int64(nodes?.part(of: wholePerSecond) ?? wholePerSecond) }
+
+    /// On a clock of whole milliseconds a delivery may come up to a millisecond late. The extra room keeps the drain of
+    /// this time.
+    private static func capacity(_ perSecond: Int64) -> Int64 {
+        max(perSecond * bucketMilliseconds, costOfOne + perSecond)
     }
 
     /// Deliveries that fit into an empty bucket.
-    package var burst: Int { Int(capacity / Self.costOfOne) }
+    package var burst: Int { Int(Self.capacity(perSecond) / Self.costOfOne) }
 
     /// - Returns: the number of allowed deliveries, at most `count`.
     func take(_ count: Int, at now: Instant) -> Int {
         state.withLock { state in
-            drain(&state, now)
-            let room = max(capacity - state.level, 0) / Self.costOfOne
+            let perSecond = perSecond
+            drain(&state, perSecond, now)
+            let room = max(Self.capacity(perSecond) - state.level, 0) / Self.costOfOne
             let granted = min(Int64(count), room)
             invariant(granted >= 0, "A ceiling allows no fewer than no deliveries.")
             state.level += granted * Self.costOfOne
@@ -66,14 +77,15 @@ package final class DeliveryCeiling: Sendable {
     /// Milliseconds until the next delivery is allowed.
     func wait(at now: Instant) -> Int {
         state.withLock { state in
-            drain(&state, now)
-            let over = state.level + Self.costOfOne - capacity
+            let perSecond = perSecond
+            drain(&state, perSecond, now)
+            let over = state.level + Self.costOfOne - Self.capacity(perSecond)
             return over > 0 ? Int((over + perSecond - 1) / perSecond) : 0
         }
     }
 
     /// Drains the bucket for the time since the last call. No time passes while the clock is set back.
-    private func drain(_ state: inout State, _ now: Instant) {
+    private func drain(_ state: inout State, _ perSecond: Int64, _ now: Instant) {
         guard now > state.last else { return }
         if state.last.rawValue != .min {
             let passed = now.rawValue.subtractingReportingOverflow(state.last.rawValue)

@@ -23,6 +23,8 @@ final class ClusterBench: @unchecked Sendable {
     let database: String
     let folder: String
     let names = ["a", "b", "c"]
+    /// The limits of all nodes.
+    var limits = MailboxLimits()
     private let nodePorts: [UInt16]
     private var brokers: [String: Broker] = [:]
 
@@ -72,6 +74,7 @@ final class ClusterBench: @unchecked Sendable {
         let node = name ?? folder
         var configuration = BrokerConfiguration(folder: path(folder), address: .init(port: 0))
         configuration.loopCount = 1
+        configuration.limits = limits
         configuration.connectionsPerLoopMax = 1024
         configuration.logger.logLevel = .critical
         configuration.reconnectDelayMilliseconds = 100

@@ -186,6 +186,32 @@ struct ClusterTests {
         try await bench.end()
     }
 
+    @Test("QUO-3 OPS-7 each node takes its part of the connections of a project's senders")
+    func sharesConnections() async throws {
+        let bench = try bench()
+        bench.limits.senderConnectionsMax = 6
+        try await bench.begin()
+        for name in bench.names { try await bench.start(name) }
+        let follower = try await bench.followers()[0]
+        let broker = bench.broker(follower)
+        _ = try await broker.createProject(Self.project)
+        let key = try await broker.createServerKey(named: "k", in: Self.project)
+        let name = "sender-connections-max"
+        let patience = Patience("the node does not know of the others")
+        while try broker.quotas(in: Self.project).first(where: { $0.name == name })?.limit != 2 {
+            try patience.wait()
+        }
+        let senders = try (0..<2).map { _ in
+            try broker.signIn(serverKey: key.text, where: { _ in true }) { _ in }
+        }
+        let refusal = #expect(throws: MartletError.self) {
+            try broker.signIn(serverKey: key.text, where: { _ in true }) { _ in }
+        }
+        #expect(refusal?.word == .resourceExhausted)
+        for sender in senders { sender.end() }
+        try await bench.end()
+    }
+
     @Test("NET-4 OPS-7 a device that connects to another node replaces its first connection")
     func replaces() async throws {
         let bench = try bench()

@@ -133,4 +133,25 @@ struct CeilingTests {
         // Anew: five of a full bucket.
         #expect(allowance.next(at: Instant(rawValue: 20)) == 5)
     }
+    @Test(
+        "FAN-7 OPS-7: nodes of a cluster keep within the ceiling together", arguments: [1, 2, 3, 7])
+    func parts(nodeCount: Int) {
+        let nodes = NodeCount()
+        let ceilings = (0..<nodeCount).map { _ in
+            DeliveryCeiling(perSecond: 7000, nodes: nodes)
+        }
+        var allowances = ceilings.map { DeliveryAllowance($0) }
+        nodes.change(to: nodeCount)
+        var total = 0
+        for milliseconds in Int64(0)..<10_000 {
+            for index in allowances.indices {
+                let allowed = allowances[index].next(at: Instant(rawValue: milliseconds))
+                allowances[index].use(allowed)
+                total += allowed
+            }
+        }
+        let burst = 2 * ceilings.reduce(0) { $0 + $1.burst }
+        #expect(total <= 70_000 + burst)
+        #expect(total >= 70_000 - burst)
+    }
 }

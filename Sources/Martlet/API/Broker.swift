@@ -147,9 +147,9 @@ public final class Broker: Sendable {
                 "other users of the system can read a key; chmod 600 keeps it to its owner",
                 metadata: ["file": "\(path)"])
         }
-        quotas = ProjectQuotas(configuration.limits)
         let cluster = try Self.state(in: configuration.cluster, store)
         if let place = configuration.cluster { try NodePresence.requireFree(place) }
+        quotas = ProjectQuotas(configuration.limits, nodes: cluster?.nodes)
         let links = try configuration.cluster.flatMap { (place) throws in
             try cluster.map { (state) throws in
                 NodeLinks(
@@ -262,7 +262,8 @@ public final class Broker: Sendable {
         let refusalLog = RefusalLog(configuration.logger)
         let ceiling =
             configuration.deliveriesPerSecond > 0
-            ? DeliveryCeiling(perSecond: configuration.deliveriesPerSecond) : nil
+            ? DeliveryCeiling(
+                perSecond: configuration.deliveriesPerSecond, nodes: committer.cluster?.nodes) : nil
         let digest = Credentials.digest(administratorKey)
         let bridgeDigest = Credentials.digest(bridgeCredential)
         for address in addresses {

@@ -5,6 +5,7 @@
 
 import MartletBase
 import MartletCluster
+import MartletEngine
 import MartletRows
 import Synchronization
 
@@ -65,6 +66,8 @@ final class ClusterState: Sendable {
     private let freshThrough = Atomic<UInt64>(0)
     /// Whether the log may have a row of this node that the node's store has not. Followers may have told of the row.
     let isAppending = Atomic(false)
+    /// The living nodes, for limits of which each node has a part.
+    let nodes = NodeCount()
     /// Questions and refusals that wait for a newer store.
     let waiterCount = Atomic<Int>(0)
     /// Callers that wait for a newer store without a thread; nil: the broker ends.

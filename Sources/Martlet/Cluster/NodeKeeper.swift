@@ -193,6 +193,7 @@ final class NodeKeeper: Sendable {
                 state.caughtUp = ClusterState.now
             }
         }
+        cluster.nodes.change(to: alive.count)
         if !silent.isEmpty { committer.wake() }
         return nodes
     }

@@ -53,8 +53,16 @@ package final class ProjectQuotas: Sendable {
     private var limits: MailboxLimits { limitsInForce.withLock { $0 } }
     private let state = Mutex(State())
 
+    /// OPS-7: the nodes that share the limits on connections; nil: the broker is alone.
+    private let nodes: NodeCount?
+
     /// Makes quotas with full buckets, because the quotas are not stored.
-    package init(_ limits: MailboxLimits = MailboxLimits()) { limitsInForce = Mutex(limits) }
+    package init(_ limits: MailboxLimits = MailboxLimits(), nodes: NodeCount? = nil) {
+        limitsInForce = Mutex(limits)
+        self.nodes = nodes
+    }
+
+    private func part(of limit: Int) -> Int { nodes?.part(of: limit) ?? limit }
 
     /// OPS-11: changes the limits, between two transactions. The buckets of a changed rate are full again.
     func change(limits new: MailboxLimits) {
@@ -181,7 +189,9 @@ package final class ProjectQuotas: Sendable {
     package func senderConnects(
         to project: ProjectNumber, at now: Instant
     ) throws(MartletError) {
-        let (perMinute, max) = (limits.senderConnectionsPerMinute, limits.senderConnectionsMax)
+        let limits = limits
+        let perMinute = part(of: limits.senderConnectionsPerMinute)
+        let max = part(of: limits.senderConnectionsMax)
         enum Answer {
             case taken
             case tooMany
@@ -192,7 +202,7 @@ package final class ProjectQuotas: Sendable {
             guard max == 0 || mine.connections < max else { return .tooMany }
             if perMinute > 0 {
                 var bucket =
-                    mine.newConnections
+                    mine.newConnections.ofRate(perMinute)
                     ?? TokenBucket(count: perMinute, milliseconds: 60_000, at: now)
                 let delay = bucket.take(at: now)
                 mine.newConnections = bucket
@@ -259,7 +269,8 @@ package final class ProjectQuotas: Sendable {
             ProjectLimit.registrationsPerSecond.name, limits.registrationsPerSecond,
             mine.registrations.ofRate(limits.registrationsPerSecond))
         add("upstream-per-minute", limits.upstreamPerMinute, mine.upstream)
-        add("sender-connections-per-minute", limits.senderConnectionsPerMinute, mine.newConnections)
+        let perMinute = part(of: limits.senderConnectionsPerMinute)
+        add("sender-connections-per-minute", perMinute, mine.newConnections.ofRate(perMinute))
         func add(_ name: String, _ limit: Int, used: Int) {
             guard limit > 0 else { return }
             amounts.append(
@@ -267,7 +278,9 @@ package final class ProjectQuotas: Sendable {
                     name: name, limit: UInt64(limit), remaining: UInt64(max(0, limit - used)),
                     untilFullMilliseconds: used == 0 ? 0 : nil))
         }
-        add("sender-connections-max", limits.senderConnectionsMax, used: mine.connections)
+        add(
+            "sender-connections-max", part(of: limits.senderConnectionsMax),
+            used: mine.connections)
         add(
             "fanouts-in-progress", limits.fanoutsInProgressMax,
             used: book.inProgressCount(of: project))
