@@ -6,7 +6,7 @@ PACKAGES := liburing-dev libjemalloc-dev liblmdb-dev libssl-dev libexpat1-dev
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests Benchmarks/Sources
 
-.PHONY: run build cluster cluster-soak test browser-test apns-kills mailbox-histories simulate deps python python-sdks console-test format format-check clean
+.PHONY: run build cluster cluster-soak cluster-upgrade test browser-test apns-kills mailbox-histories simulate deps python python-sdks console-test format format-check clean
 
 # The demo, built without optimisation, which takes a third of the time. In a terminal the whole program is built after
 # that, and the demo goes on serving until Ctrl-C with the console in a browser.
@@ -36,6 +36,12 @@ cluster-soak: PACKAGES += liblz4-dev libpq-dev postgresql
 cluster-soak: deps python
 	swift build -c release --product martlet
 	python3 -B Tests/Cluster/soak.py .build/release/martlet --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+
+# A cluster of the program FORMER is upgraded node by node under load.
+cluster-upgrade: PACKAGES += liblz4-dev libpq-dev postgresql
+cluster-upgrade: deps python
+	swift build -c release --product martlet
+	python3 -B Tests/Cluster/upgrade.py $(FORMER) .build/release/martlet
 
 # Tests that wait for sockets run by themselves and two at a time: beside those that compute, or that
 # block, those that are asynchronous would wait for a thread.

@@ -31,7 +31,7 @@ FIRING_SECONDS_MAX = 90
 ENDING_SECONDS_MAX = 90
 REACHING_SECONDS_MAX = 30
 HEALTHY = "healthy"
-# Alerts of several processes: cluster_alert_test.py.
+# Alerts of clusters (cluster_alert_test.py), and of answers of push services (the tests of metrics).
 OF_OTHERS = re.compile("MartletCluster|MartletBridge")
 
 

@@ -10,7 +10,7 @@ alert-test: deps python
 	swift build -c release --product martlet-core
 	python3 Tests/Alerts/alert_test.py .build/release/martlet-core .build/alert-test
 
-# Fires the rules for clusters and for push services by their causes.
+# Fires the rules for clusters by their causes.
 cluster-alert-test: PACKAGES += liblz4-dev libpq-dev postgresql
 cluster-alert-test: deps python
 	@Benchmarks/install-peers.sh prometheus

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OPS-7, OPS-10: the alerts for clusters and for push services in Examples/prometheus-alerts.yml fire before a real
-Prometheus when their cause is there, end when the cause has gone, and do not fire for a healthy cluster under load.
+"""OPS-7, OPS-10: the alerts for clusters in Examples/prometheus-alerts.yml fire before a real Prometheus when their cause is
+there, end when the cause has gone, and do not fire for a healthy cluster under load.
 
     cluster_alert_test.py PROGRAM WORK_FOLDER
 
-Three nodes on two servers of PostgreSQL, and a broker with a bridge to APNs. Two active nodes cannot be caused, so the tests
-of metrics alone fire that alert. Needs PostgreSQL 15, the Debian package prometheus, and a C compiler."""
+Three nodes on two servers of PostgreSQL. Two active nodes cannot be caused, so the tests of metrics alone fire that alert. Needs PostgreSQL 15, the Debian package prometheus, and a C compiler."""
 
 import json
 import pathlib
@@ -21,7 +20,7 @@ sys.path.insert(0, str(HERE.parent / "Cluster"))
 sys.path.insert(0, str(HERE.parent / "Python"))
 import martlet  # noqa: E402
 from prometheus import Prometheus, shortened  # noqa: E402
-from servers import Cluster, Failed, free_port, run  # noqa: E402
+from servers import Cluster, Failed, run  # noqa: E402
 
 ROOT = HERE.parent.parent
 RULES = ROOT / "Examples" / "prometheus-alerts.yml"
@@ -65,7 +64,7 @@ class Test:
         self.disk = folder / "c.disk"
         self.disk.write_text("")
         self.nodes["c"].environment = {"LD_PRELOAD": str(library), "FAILING_DISK": str(self.disk)}
-        self.bridged, self.wrong = None, []
+        self.wrong = []
 
     def begin(self):
         for node in self.nodes.values():
@@ -78,29 +77,12 @@ class Test:
             self.nodes["c"].start()
         data = self.nodes["a"].data
         run(self.program, "project", "create", PROJECT, "--data", data)
-        self.load = Load(self.nodes["a"].port, self.key(data))
+        key = json.loads(run(self.program, "key", "create", "--project", PROJECT, "--name", "test",
+                             "--data", data, "--json"))["key"]
+        self.load = Load(self.nodes["a"].port, key)
         self.load.start()
         ports = {name: node.metrics_port for name, node in self.nodes.items()}
-        ports["bridged"] = self.begin_bridged()
         self.prometheus = Prometheus(self.folder / "prometheus", shortened(RULES.read_text()), ports)
-
-    def key(self, data):
-        return json.loads(run(self.program, "key", "create", "--project", PROJECT, "--name", "test",
-                              "--data", data, "--json"))["key"]
-
-    def begin_bridged(self):
-        data, port, metrics = self.folder / "bridged", free_port(), free_port()
-        made = json.loads(run(self.program, "project", "create", PROJECT, "--data", data, "--json"))
-        self.registration, self.bridged_port = made["registrationKey"], port
-        self.bridged_key = self.key(data)
-        self.bridged = subprocess.Popen(
-            [str(self.program), "gateway", "--data", str(data), "--port", str(port), "--http",
-             "127.0.0.1:0", "--apns", "--metrics", f"127.0.0.1:{metrics}", "--json"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=open(self.folder / "bridged.log", "w"), text=True)
-        if not self.bridged.stdout.readline():
-            raise Failed("the bridged broker does not start")
-        return metrics
 
     def wait(self, what, until):
         deadline = time.monotonic() + SECONDS_MAX
@@ -132,7 +114,7 @@ class Test:
         time.sleep(10)
         if self.prometheus.firing():
             self.wrong.append(f"a healthy cluster fires {self.prometheus.firing()}")
-        for cause in (self.silence, self.behind, self.stopped, self.refused_key):
+        for cause in (self.silence, self.behind, self.stopped):
             cause()
         if self.load.accepted < 100:
             self.wrong.append(f"{self.load.accepted} messages were accepted: that is no load")
@@ -155,8 +137,7 @@ class Test:
         """The node was away for longer than the log keeps rows."""
         node = self.nodes["c"]
         node.stop()
-        applied = next(one["applied"] for one in self.cluster.status()["nodes"]
-                       if one["node"] == "c")
+        applied = self.cluster.verify()["c"][0]
         time.sleep(2)
         self.cluster.pair.primary.sql(f"delete from martlet_log where seq <= {applied}", "martlet")
         node.start()
@@ -170,29 +151,8 @@ class Test:
         node.start()
         self.ends()
 
-    def refused_key(self):
-        """A project without a key for Apple."""
-        device = martlet.Device("127.0.0.1", self.bridged_port, PROJECT, platform=2,
-                                registration_key=self.registration)
-        device.request("APNS_TOKEN", token=bytes(32), sandbox=0, bundle="com.example.tides")
-        device.close()
-        sender = martlet.Sender("127.0.0.1", self.bridged_port, PROJECT, self.bridged_key)
-        stop = threading.Event()
-
-        def send():
-            while not stop.wait(0.5):
-                sender.send_message("token", device.token, martlet.message(title="High water"))
-
-        sending = threading.Thread(target=send, daemon=True)
-        sending.start()
-        self.fires(("MartletBridgeKeyRefused", "bridged"))
-        stop.set()
-        sending.join()
-
     def end(self):
         self.cluster.end()
-        if self.bridged is not None:
-            self.bridged.kill()
         if hasattr(self, "prometheus"):
             self.prometheus.end()
 
