@@ -162,8 +162,9 @@ class Device(Client):
         # A steady device is a recipient of its group's messages.
         self.is_steady = self.is_known = False
         self.received, self.recent, self.doubles = set(), collections.deque(maxlen=50), 0
+        # Topics of which a subscription was acknowledged, and those of which its end was.
         self.topics, self.topic_number = set(), 0
-        self.left, self.leaving = set(), None
+        self.left, self.is_unsure = set(), False
         self.moves = time.monotonic() + 5 + self.rng.random() * 20
 
     def connect(self, port):
@@ -195,9 +196,16 @@ class Device(Client):
             if self.rng.random() < 0.04:
                 # Repeated until it is acknowledged; nothing ends it.
                 topic = f"{self.name}-{self.topic_number}"
+                was_unsure, self.is_unsure = self.is_unsure, True
                 self.subscribe(topic)
                 self.topics.add(topic)
                 self.topic_number += 1
+                self.is_unsure = False
+                if not was_unsure and self.rng.random() < 0.3:
+                    # A subscription with an answer at once: nothing is on the way that could come after the end.
+                    self.topics.remove(topic)
+                    self.connection.unsubscribe(f"/topics/{topic}")
+                    self.left.add(topic)
             if time.monotonic() > self.moves:
                 self.moves = time.monotonic() + 5 + self.rng.random() * 20
                 self.close()
@@ -319,6 +327,10 @@ def check(world, key):
             if not page["more"]:
                 break
             after = page["topics"][-1]["name"]
+        if device.left & found:
+            gone += len(device.left & found)
+            world.note_wrong(f"{device.name} is subscribed to {sorted(device.left & found)[:5]}, "
+                             "which it has left")
         if wanted - found:
             gone += len(wanted - found)
             world.note_wrong(f"{device.name} is not subscribed to {sorted(wanted - found)[:5]}")
@@ -348,7 +360,9 @@ def report(world, lost, strangers, gone, digests):
     print(f"\naccepted {len(world.accepted)}, expected deliveries "
           f"{sum(map(len, world.accepted.values()))}, delivered {deliveries}, again {doubles}")
     print(f"lost {lost}, to wrong recipients {strangers}")
-    print(f"acknowledged subscriptions {topics}, not there {gone}; devices {len(world.devices)}")
+    left = sum(len(device.left) for device in world.devices.values())
+    print(f"acknowledged subscriptions {topics} and ends of subscriptions {left}, of which wrong "
+          f"{gone}; devices {len(world.devices)}")
     print(f"stores: {digests}")
     for name, count in sorted(world.counts.items()):
         print(f"{count:8} {name}")

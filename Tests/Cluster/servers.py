@@ -128,9 +128,10 @@ class Pair:
         self.primary.initialise()
         self.primary.start()
         self.primary.sql("create database martlet")
-        self.attach()
+        # Before the copy, so that the standby has the setting too when the standby is the primary.
         self.primary.sql(f"alter system set synchronous_standby_names = 'ANY 1 ({STANDBY})'")
         self.primary.sql("select pg_reload_conf()")
+        self.attach()
 
     @staticmethod
     def address_at(ports):
@@ -144,6 +145,16 @@ class Pair:
     def attach(self):
         self.standby.copy(self.primary)
         self.standby.start()
+        self.wait_for_standby()
+
+    def wait_for_standby(self):
+        """Waits until commits wait for the standby."""
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while self.primary.sql("select count(*) from pg_stat_replication where sync_state = 'quorum' "
+                               "and state = 'streaming'") != "1":
+            if time.monotonic() > deadline:
+                raise Failed("the standby does not confirm")
+            time.sleep(0.1)
 
     def promote(self):
         """The primary is lost; the standby becomes the primary, and gets a new standby."""
@@ -155,6 +166,7 @@ class Pair:
     def restart(self):
         self.primary.start()
         self.standby.start()
+        self.wait_for_standby()
 
     def crash(self):
         self.standby.crash()

@@ -29,7 +29,7 @@ class Chaos:
             (self.kill_active, 4), (self.kill_follower, 2), (self.freeze_active, 3),
             (self.freeze_long, 1), (self.freeze_follower, 2), (self.restart_active, 2),
             (self.restart_follower, 1), (self.promote, 2), (self.freeze_standby, 2),
-            (self.freeze_primary, 1), (self.restart_everything, 1), (self.restart_brokers, 1),
+            (self.freeze_primary, 1), (self.restart_primary_alone, 2), (self.restart_everything, 1), (self.restart_brokers, 1),
             (self.cut_active_off, 2), (self.cut_follower_off, 2), (self.reset, 1),
             (self.join, 1), (self.kill_primary_and_active, 1)]
         if "handover" in self.cluster.command("cluster", "--help"):
@@ -132,6 +132,16 @@ class Chaos:
 
     def freeze_primary(self):
         self.freeze_server(self.cluster.pair.primary, self.rng.random() * 8)
+
+    def restart_primary_alone(self):
+        """The restarted primary shows rows that no other disk has, and nobody may believe them."""
+        pair = self.cluster.pair
+        pair.standby.signal(signal.SIGSTOP)
+        time.sleep(self.rng.random())
+        pair.primary.crash()
+        pair.primary.start()
+        time.sleep(self.rng.random() * 6)
+        pair.standby.signal(signal.SIGCONT)
 
     def restart_everything(self):
         nodes = list(self.cluster.nodes.values())
