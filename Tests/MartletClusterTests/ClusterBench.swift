@@ -27,6 +27,8 @@ final class ClusterBench: @unchecked Sendable {
     var limits = MailboxLimits()
     private let nodePorts: [UInt16]
     private var brokers: [String: Broker] = [:]
+    /// Between the log's acceptance of a row and the commit in the active node's store.
+    let pause = AnswerPause()
 
     /// Makes the log and the folders. No broker runs yet.
     init(_ pair: PostgresPair) throws {
@@ -87,8 +89,10 @@ final class ClusterBench: @unchecked Sendable {
                 port: folder == node
                     ? nodePorts[names.firstIndex(of: node)!] : try PostgresPrograms.freePort()),
             packing: LZ4Packing()
-        ) { report, use in
-            PostgresLog(address: servers, node: report, purpose: use == .rows ? .rows : .lease)
+        ) { [pause] report, use in
+            SlowLog(
+                PostgresLog(
+                    address: servers, node: report, purpose: use == .rows ? .rows : .lease), pause)
         }
         return configuration
     }

@@ -173,15 +173,28 @@ struct ClusterTests {
         let active = try await bench.active()
         let follower = try await bench.followers()[0]
         let made = try await bench.broker(follower).createProject(Self.project)
-        for number in 0..<60 {
-            let (device, credentials) = try await device(
-                on: follower, bench, key: made.registrationKey)
-            let elsewhere = MartletDevice(
-                host: "127.0.0.1", port: bench.port(active), credentials: credentials)
-            try await elsewhere.subscribe(toTopic: "topic\(number)")
-            await elsewhere.close()
-            await device.close()
+        let key = try await bench.broker(follower).createServerKey(named: "k", in: Self.project)
+        // The follower reads a row and answers, and the active node commits the row half a second later.
+        bench.pause.microseconds.store(500_000, ordering: .releasing)
+        let (device, credentials) = try await device(
+            on: follower, bench, key: made.registrationKey)
+        let elsewhere = MartletDevice(
+            host: "127.0.0.1", port: bench.port(active), credentials: credentials)
+        try await elsewhere.subscribe(toTopic: "tides")
+        try await device.subscribe(toTopic: "storms")
+        let topics = try bench.broker(active).topics(of: credentials.token, in: Self.project)
+        #expect(topics.entries.map(\.name) == ["storms", "tides"])
+        let other = try await bench.broker(follower).createServerKey(
+            named: "l", in: Self.project)
+        for text in [key.text, other.text] {
+            try await MartletSender.connect(
+                host: "127.0.0.1", port: bench.port(active), projectID: Self.project,
+                serverKey: text
+            ).close()
         }
+        await elsewhere.close()
+        await device.close()
+        bench.pause.microseconds.store(0, ordering: .releasing)
         try bench.waitUntilEqual(active, follower)
         try await bench.end()
     }
