@@ -33,7 +33,9 @@ final class NodeRoads {
         if isCut { cuts.insert(pair) } else { cuts.remove(pair) }
     }
 
-    func isCut(_ one: Int, _ other: Int) -> Bool { cuts.contains([min(one, other), max(one, other)]) }
+    func isCut(_ one: Int, _ other: Int) -> Bool {
+        cuts.contains([min(one, other), max(one, other)])
+    }
 
     func delay() -> Int64 { random.pause(mean: delayMean) }
     func makeRandomness() -> Randomness { Randomness(seed: random.next()) }

@@ -45,6 +45,10 @@ package enum DatabaseCanary: Sendable {
     case doubt
     /// A renewal of a lease succeeds without the log.
     case lease
+    /// A row counts as accepted before the log has answered.
+    case answer
+    /// Two of three readings show no rows.
+    case reading
 }
 
 /// The primary and the standby of a log.

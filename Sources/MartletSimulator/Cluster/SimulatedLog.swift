@@ -212,8 +212,10 @@ package final class SimulatedLog: ReplicationLog {
         _ row: ReplicatedRow, after predecessor: LogPosition, within limit: Duration
     ) -> AppendOutcome {
         user?.sends(row.position)
-        var outcome = attempt(row, after: predecessor, within: limit)
-        if database.canary == .doubt, case .inDoubt = outcome { outcome = .accepted }
+        let isEarly = database.canary == .answer
+        if isEarly, session != database.generation { _ = connect(until: end(of: limit)) }
+        var outcome = attempt(row, after: predecessor, within: isEarly ? .zero : limit)
+        if isEarly || database.canary == .doubt, case .inDoubt = outcome { outcome = .accepted }
         // A killed process has no doubts.
         guard !isKilled else { return .refused(.failed(Self.killed)) }
         if outcome == .accepted { user?.hears(of: row.position) }
@@ -277,7 +279,8 @@ package final class SimulatedLog: ReplicationLog {
         }
         let rows = try reading.get()
         readingCount += 1
-        if database.canary == .blindTakeover, readingCount % 3 != 0 { return [] }
+        let isBlind = database.canary == .blindTakeover || database.canary == .reading
+        if isBlind, readingCount % 3 != 0 { return [] }
         for row in rows { user?.hears(of: row.position) }
         return rows
     }

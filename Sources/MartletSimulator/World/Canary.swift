@@ -32,6 +32,10 @@ package enum ClusterCanary: String, CaseIterable, Sendable {
     case blindTakeover
     /// The active node counts on its lease without a renewal.
     case lease
+    /// A row is committed and answered before the log has it.
+    case answer
+    /// A node believes its store to be as new as the log without a look at all rows.
+    case reading
     /// Forwarded commands are applied again when they come again.
     case twice
 
@@ -43,6 +47,8 @@ package enum ClusterCanary: String, CaseIterable, Sendable {
         case .blindTakeover: .blindTakeover
         case .doubt: .doubt
         case .lease: .lease
+        case .answer: .answer
+        case .reading: .reading
         case .twice: nil
         }
     }

@@ -156,7 +156,9 @@ extension World {
         do {
             let contents = try machines.map { try $0.store.contentsDigest() }
             for (machine, one) in zip(machines, contents) {
-                guard let position = one.position, let first = contents[0].position else { continue }
+                guard let position = one.position, let first = contents[0].position else {
+                    continue
+                }
                 if position != cluster.witness.last {
                     oracle.fail(
                         """

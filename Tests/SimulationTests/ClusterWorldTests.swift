@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-7: worlds with a cluster of three nodes, in which nodes and the log's servers fail in every way. The clients of
+// such a world see what the clients of a lone broker see. Each guard has a canary: without the guard some world must go
+// wrong.
+
+import Foundation
+import MartletSimulator
+import Testing
+
+@Suite("Simulated worlds of a cluster", .serialized)
+struct ClusterWorldTests {
+    /// Seeds of every run of the tests; `MARTLET_SIMULATE_CLUSTER_SEEDS` is how many instead.
+    private static let seedCount: UInt64 =
+        ProcessInfo.processInfo.environment["MARTLET_SIMULATE_CLUSTER_SEEDS"]
+        .flatMap { UInt64($0) } ?? 100
+
+    /// Runs worlds until enough have failed, on a thread that may wait.
+    private static func run(
+        _ seeds: Range<UInt64>, canary: ClusterCanary? = nil, failuresMax: Int
+    ) async throws -> [Simulation.Verdict] {
+        try await withCheckedThrowingContinuation { waiter in
+            Thread.detachNewThread {
+                waiter.resume(
+                    with: Result {
+                        var verdicts: [Simulation.Verdict] = []
+                        for seed in seeds {
+                            let verdict = try Simulation.runCluster(seed: seed, canary: canary)
+                            verdicts.append(verdict)
+                            let failed = verdicts.count { !$0.failures.isEmpty }
+                            if failed == failuresMax { break }
+                        }
+                        return verdicts
+                    })
+            }
+        }
+    }
+
+    @Test(
+        """
+        OPS-7: nothing accepted is lost, no message comes to a wrong recipient or twice, and all \
+        nodes have equal stores, whatever breaks
+        """)
+    func worlds() async throws {
+        let verdicts = try await Self.run(0..<Self.seedCount, failuresMax: 5)
+        for verdict in verdicts where !verdict.failures.isEmpty {
+            Issue.record(
+                """
+                seed \(verdict.seed): \(verdict.failures.joined(separator: "; ")). \
+                Replay: martlet-sim --cluster --seed \(verdict.seed) --trace
+                """)
+        }
+        // A world without takeovers and deliveries would show nothing.
+        #expect(verdicts.reduce(0) { $0 + $1.takeovers } > 2 * verdicts.count)
+        #expect(verdicts.reduce(0) { $0 + $1.deliveries } > 10 * verdicts.count)
+    }
+
+    @Test("OPS-7: the same seed makes the same world of a cluster")
+    func sameSeed() async throws {
+        let first = try await Self.run(0..<6, failuresMax: .max).map(\.hash)
+        let second = try await Self.run(0..<6, failuresMax: .max).map(\.hash)
+        #expect(first == second)
+        #expect(Set(first).count == 6)
+    }
+
+    @Test(
+        "OPS-7: a guard of the cluster that is given up is found out",
+        arguments: ClusterCanary.allCases)
+    func canary(_ canary: ClusterCanary) async throws {
+        let verdicts = try await Self.run(0..<100, canary: canary, failuresMax: 1)
+        #expect(
+            verdicts.contains { !$0.failures.isEmpty }, "\(canary.rawValue) was not found")
+    }
+}
