@@ -88,6 +88,28 @@ final class SlowLog: ReplicationLog {
         try log.remove(node, within: limit)
     }
 
+    // The protocol answers these for logs without wishes, so a log that passes on must name each.
+
+    func wishes(within limit: Duration) throws(LogError) -> [NodeWish] {
+        try log.wishes(within: limit)
+    }
+
+    func ask(_ wish: NodeWish, within limit: Duration) throws(LogError) {
+        try log.ask(wish, within: limit)
+    }
+
+    func withdraw(_ wish: NodeWish, within limit: Duration) throws(LogError) {
+        try log.withdraw(wish, within: limit)
+    }
+
+    func byteCount(within limit: Duration) throws(LogError) -> UInt64? {
+        try log.byteCount(within: limit)
+    }
+
+    func firstRow(ofNewest bytes: UInt64, within limit: Duration) throws(LogError) -> UInt64? {
+        try log.firstRow(ofNewest: bytes, within: limit)
+    }
+
     func makeRoom(through row: UInt64, within limit: Duration) throws(LogError) {
         try log.makeRoom(through: row, within: limit)
     }
