@@ -44,8 +44,8 @@ cluster-upgrade: deps python
 	python3 -B Tests/Cluster/upgrade.py $(FORMER) .build/release/martlet
 
 # Tests that wait for sockets run by themselves and two at a time: beside those that compute, or that
-# block, those that are asynchronous would wait for a thread.
-OVER_SOCKETS := '^(MartletClientTests|MartletClusterTests|MartletTests|MartletGatewayTests|MartletPushTests|MartletXMPPTests|EndToEndTests)\.'
+# block, those that are asynchronous would wait for a thread. Histories of a cluster's log compute.
+OVER_SOCKETS := '^(MartletClientTests|MartletTests|MartletGatewayTests|MartletPushTests|MartletXMPPTests|EndToEndTests)\.|^MartletClusterTests\.(Cluster|Operator|Postgres)'
 # Tests of brokers run once more on epoll; those of the transports themselves run on both at once.
 ON_EPOLL := '^(MartletTests|EndToEndTests)\.'
 

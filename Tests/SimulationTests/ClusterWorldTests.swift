@@ -13,7 +13,7 @@ struct ClusterWorldTests {
     /// Seeds of every run of the tests; `MARTLET_SIMULATE_CLUSTER_SEEDS` is how many instead.
     private static let seedCount: UInt64 =
         ProcessInfo.processInfo.environment["MARTLET_SIMULATE_CLUSTER_SEEDS"]
-        .flatMap { UInt64($0) } ?? 100
+        .flatMap { UInt64($0) } ?? 60
 
     /// Runs worlds until enough have failed, on a thread that may wait.
     private static func run(
