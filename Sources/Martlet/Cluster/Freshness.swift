@@ -111,7 +111,7 @@ extension Committer {
         case .any: return .settled(nil)
         case .refused(let error, let end) where SystemClock.monotonicNanoseconds() < end:
             return .settled(error)
-        // A task that outlives its call asks anew.
+        // A task may go on after the end of the call. The refusal holds for the call alone.
         case .refused: asked = SystemClock.monotonicNanoseconds()
         case .since(let time): asked = time
         case nil: asked = SystemClock.monotonicNanoseconds()

@@ -22,7 +22,7 @@ extension NodeKeeper {
     /// OPS-7: looks of the node's thread, a second apart, over whose time a successor may be behind.
     private static let looksBehind = 3
 
-    /// Reads the wishes, and meets those about this node.
+    /// Reads the wishes of operators, and meets the wishes about this node.
     func meet(
         _ book: inout WishBook, _ sightings: [NodeSighting], _ log: any ReplicationLog,
         _ committer: Committer

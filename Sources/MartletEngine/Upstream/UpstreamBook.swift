@@ -7,8 +7,8 @@
 // `readThrough`. A loop reports when a listener comes or goes, and wakes the committer. So the lock is taken a few
 // times for a batch, and never for a single message.
 //
-// OPS-7: the active node of a cluster hands out. The book of another node keeps the listeners of that node, tells the
-// active node of them, and hands on what comes for them.
+// OPS-7: the active node of a cluster hands out. The book of another node keeps the listeners of that node, names the
+// listeners to the active node, and hands messages of the active node on to the listeners.
 //
 // The book is not stored. After a restart no listener has a message, and all unacknowledged messages are handed out
 // again.

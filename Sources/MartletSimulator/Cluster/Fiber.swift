@@ -20,7 +20,7 @@ final class SimulatedProcess {
     var thaw: Int64 = 0
     /// Time that a killed process has waited for, in microseconds. The world stands still meanwhile.
     fileprivate var lateness: Int64 = 0
-    /// Who sees what the process does with the log.
+    /// The observer of the process's calls to the log.
     var sight: NodeSight?
     private var fiberCount: Int64 = 0
 

@@ -109,7 +109,7 @@ final class NodeRoadEnd: NodeCarrier, @unchecked Sendable {
         random = roads.makeRandomness()
     }
 
-    /// The ends hold each other until one of them ends.
+    /// The other end of the road. Two ends retain each other until the road ends.
     private var partner: NodeRoadEnd?
 
     func join(_ far: NodeRoadEnd) {

@@ -22,7 +22,7 @@ package enum Canary: String, CaseIterable, Sendable {
 package enum ClusterCanary: String, CaseIterable, Sendable {
     /// The log takes any row at its end.
     case fence
-    /// Rows that a server shows are applied before its standby confirms them.
+    /// A node applies rows of a server before the standby has confirmed the rows.
     case confirmation
     /// A row in doubt is committed and answered.
     case doubt
