@@ -215,6 +215,17 @@ def other_settings(path, folder):
                    stdout=subprocess.DEVNULL)
 
 
+def symbols(path, program, folder):
+    """A debugger finds the symbols of the program by its number, and the functions of the program are there."""
+    subprocess.run(["dpkg-deb", "--extract", path, folder], check=True)
+    number = re.search(r"Build ID: (\w+)", subprocess.run(
+        ["readelf", "-n", program], check=True, capture_output=True, text=True).stdout).group(1)
+    file = folder / f"usr/lib/debug/.build-id/{number[:2]}/{number[2:]}.debug"
+    check(file.exists(), "the symbols are those of the program")
+    names = subprocess.run(["nm", file], check=True, capture_output=True, text=True).stdout
+    check("MartletEngine" in names and "MartletCommand" in names, "they name the functions")
+
+
 def image(root, path):
     with tarfile.open(path) as tar:
         def read(digest):
@@ -257,7 +268,7 @@ def image(root, path):
 
 def main():
     build, packages = map(pathlib.Path, sys.argv[1:3])
-    first = next(packages.glob("*.deb"))
+    first = next(packages.glob("martlet_*.deb"))
     container = next(packages.glob("*.oci.tar"))
     for path in (packages / "martlet", first, container):
         check(path.stat().st_size <= BYTES_MAX,
@@ -267,7 +278,7 @@ def main():
         subprocess.run(
             [sys.executable, str(HERE / "build.py"), str(build), str(upgrade), "--suffix",
              "+upgrade"], check=True, stdout=subprocess.DEVNULL)
-        other_settings(next(upgrade.glob("*.deb")), pathlib.Path(folder) / "newer")
+        other_settings(next(upgrade.glob("martlet_*.deb")), pathlib.Path(folder) / "newer")
         root = Root(pathlib.Path(folder) / "debian")
         say("a clean Debian 12 by debootstrap")
         subprocess.run(
@@ -275,8 +286,10 @@ def main():
             stdout=subprocess.DEVNULL)
         shutil.copy("/etc/resolv.conf", root.folder / "etc/resolv.conf")
         root.mount()
+        symbols(next(packages.glob("martlet-dbgsym_*.deb")), packages / "martlet",
+                pathlib.Path(folder) / "symbols")
         try:
-            package(root, first, next(upgrade.glob("*.deb")))
+            package(root, first, next(upgrade.glob("martlet_*.deb")))
             small = Root(pathlib.Path(folder) / "image")
             small.folder.mkdir()
             image(small, container)
