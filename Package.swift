@@ -300,6 +300,9 @@ let package = Package(
             ],
             path: "Benchmarks/Sources/BenchStore", swiftSettings: common),
         .executableTarget(
+            name: "bench-log", dependencies: ["MartletCluster", "MartletPostgres", "MartletRows"],
+            path: "Benchmarks/Sources/BenchLog", swiftSettings: common),
+        .executableTarget(
             name: "bench-load", path: "Benchmarks/Sources/MartletLoad",
             linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
         .executableTarget(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# make bench: everything, within an hour and a quarter. make bench QUICK=1: under five minutes.
+# make bench: everything, within an hour and a half. make bench QUICK=1: under five minutes.
 # make bench ONLY=fanout,micro: some sections. make bench-publish REPORT=FOLDER: into the README.
 
-BENCH_PACKAGES := redis-server nats-server mosquitto wrk python3-venv
+BENCH_PACKAGES := redis-server nats-server mosquitto wrk python3-venv postgresql
 
 .PHONY: bench bench-compare stress bench-publish bench-deps
 

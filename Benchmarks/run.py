@@ -19,6 +19,7 @@ sys.path.insert(0, str(HERE / "Harness"))
 
 import apns  # noqa: E402
 import audience_plot  # noqa: E402
+import cluster  # noqa: E402
 import console  # noqa: E402
 import durable  # noqa: E402
 import fanout  # noqa: E402
@@ -37,7 +38,8 @@ from report import Report  # noqa: E402
 from servers import Unavailable  # noqa: E402
 
 PRODUCTS = [
-    "bench-load", "bench-floor", "bench-ring", "bench-rows", "bench-broker", "bench-store", "martlet"]
+    "bench-load", "bench-floor", "bench-ring", "bench-rows", "bench-broker", "bench-store", "bench-log",
+    "martlet"]
 # A window of a second holds hundreds of messages but for the largest cells, where it holds one and
 # more: a run always ends with all that was published delivered.
 SECONDS, SECONDS_QUICK = 0.8, 0.6
@@ -141,6 +143,9 @@ class Bench:
     def console(self):
         console.run(self.binaries, self.quick, self.repeats, self.progress, self.report)
 
+    def cluster(self):
+        cluster.run(self.binaries, self.quick, self.repeats, self.progress, self.report)
+
     def scale(self):
         scale.run(self.binaries, self.quick, self.repeats, self.progress, self.report)
 
@@ -179,7 +184,7 @@ class Bench:
 
 SECTIONS = [
     "fanout", "epoll", "tls", "latency", "cores", "audience", "durable", "gateway", "webpush",
-    "apns", "console", "scale", "micro"]
+    "apns", "console", "cluster", "scale", "micro"]
 
 
 def main():

@@ -35,6 +35,13 @@ ROWS = {
         "10 M instances: backup; p99 of deliveries beside it; restore and start",
         "≤ 10 s; ≤ 2× quiet; ≤ 30 s"),
     "console": ("open consoles at the greatest rate: what 1 and 20 viewers add", "< 1 % of a loop each"),
+    "cluster rate": (
+        "accepted/s of a cluster against a broker alone, 1, 16, 256 outstanding", "≥ 0.35×; 0.4×; 0.75×"),
+    "cluster live": ("live deliveries/s of a cluster against a broker alone", "≥ 0.97×"),
+    "cluster lag": ("delivery by a follower after the acknowledgement, p99", "≤ 20 ms"),
+    "cluster pause": (
+        "active node killed; frozen or cut off; primary promoted", "≤ 4 s; ≤ 12 s; ≤ 1 s"),
+    "cluster join": ("a node joins a cluster of 1 M instances while it serves", "≤ 10 s"),
     "webpush": ("idle Web Push user agent with a channel, user space", "≤ 8 KB"),
     "lone bytes": ("bytes written by one lone stored send", "≤ 40 KB"),
     "sets": ("sets against CRoaring: clustered; two dense", "≥ 1×; ≥ 0.9×"),
