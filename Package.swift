@@ -57,6 +57,7 @@ let package = Package(
             name: "CLiburing", path: "CModules/CLiburing", pkgConfig: "liburing",
             providers: [.apt(["liburing-dev"])]),
         .systemLibrary(name: "CEpoll", path: "CModules/CEpoll"),
+        .systemLibrary(name: "CAffinity", path: "CModules/CAffinity"),
         .systemLibrary(
             name: "CLMDB", path: "CModules/CLMDB", pkgConfig: "lmdb",
             providers: [.apt(["liblmdb-dev"])]),
@@ -273,7 +274,7 @@ let package = Package(
             name: "MartletSimulator",
             dependencies: [
                 "Martlet", "MartletBase", "MartletWire", "MartletRows", "MartletEngine",
-                "MartletStore", "MartletTransport", "MartletClient", "MartletCluster",
+                "MartletStore", "MartletTransport", "MartletClient", "MartletCluster", "CAffinity",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: common),
@@ -395,7 +396,7 @@ let package = Package(
             dependencies: [
                 "Martlet", "MartletBridge", "MartletClient", "MartletCluster", "MartletCrypto",
                 "MartletLZ4", "MartletPostgres", "MartletEngine", "MartletRows", "MartletBase",
-                "MartletSimulator", "MartletStore", "MartletWire", "CSpawn",
+                "MartletSimulator", "MartletStore", "MartletTLS", "MartletWire", "CSpawn",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: common),

@@ -61,6 +61,8 @@ package enum Simulation {
         let world = try World(seed: seed, plan: plan, folder: folder, canary: nil, tell: tell)
         defer { world.end() }
         world.populate()
+        let core = HeldCore()
+        defer { core.giveBack() }
         let agenda = Unchecked(world.agenda)
         let time = ThreadTime(
             nanoseconds: { UInt64(agenda.value.now) * 1000 }, pause: { _ in })

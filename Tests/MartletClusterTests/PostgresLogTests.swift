@@ -8,6 +8,7 @@ import MartletBase
 import MartletCluster
 import MartletPostgres
 import MartletRows
+import MartletTLS
 import Testing
 
 @Suite(
@@ -399,6 +400,56 @@ struct PostgresLogTests {
                 return
             }
             #expect(text.contains("password authentication failed"))
+        }
+    }
+
+    @Test(
+        "OPS-7: the way to the log speaks TLS, and a server of another authority or name is refused"
+    )
+    func tls() throws {
+        let world = try World(try pair())
+        let made = try SelfSignedCertificate(names: ["IP:127.0.0.1"])
+        try world.pair.speakTLS((made.certificate, made.key))
+        defer { try? world.pair.speakTLS(nil) }
+        func log(host: String, authority: SelfSignedCertificate) throws -> PostgresLog {
+            let file = "\(world.pair.folder)/authority-\(UInt64.random(in: 0 ... .max))"
+            try PostgresPrograms.append(authority.certificate, to: file)
+            let address = try PostgresAddress(
+                """
+                postgresql://martlet@\(host):\(world.pair.primary.port)/\(world.database)\
+                ?passfile=\(world.pair.passwordFile)&sslmode=verify-full&sslrootcert=\(file)
+                """)
+            return PostgresLog(
+                address: address, node: LogBench.report(.a), purpose: .rows, schema: world.schema)
+        }
+
+        let right = try log(host: "127.0.0.1", authority: made)
+        #expect(try right.identity(within: .ample) == world.identity)
+        #expect(
+            try world.pair.primary.run(
+                """
+                select ssl and version >= 'TLSv1.2'
+                  from pg_stat_ssl join pg_stat_activity using (pid)
+                 where datname = '\(world.database)' and usename = 'martlet'
+                 order by backend_start desc limit 1
+                """
+            ).flag(0, 0))
+
+        let other = try SelfSignedCertificate(names: ["IP:127.0.0.1"])
+        for (wrong, reason) in [
+            (try log(host: "127.0.0.1", authority: other), "certificate verify failed"),
+            (try log(host: "localhost", authority: made), "does not match host name"),
+        ] {
+            do throws(LogError) {
+                _ = try wrong.identity(within: .ample)
+                Issue.record("a server was taken: \(reason)")
+            } catch {
+                guard case .unavailable(let text) = error else {
+                    Issue.record("\(error)")
+                    continue
+                }
+                #expect(text.contains(reason))
+            }
         }
     }
 

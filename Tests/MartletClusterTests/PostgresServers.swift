@@ -102,6 +102,17 @@ enum PostgresPrograms {
         fputs(text, file)
     }
 
+    /// Writes a file that the servers' owner alone may read.
+    static func write(secret text: String, to path: String) throws {
+        try append(text, to: path)
+        guard chmod(path, 0o600) == 0 else {
+            throw Failure(description: "chmod of \(path): error \(errno)")
+        }
+        if let owner, chown(path, owner.user, owner.group) != 0 {
+            throw Failure(description: "chown of \(path): error \(errno)")
+        }
+    }
+
     /// A port on which nothing listens.
     static func freePort() throws -> UInt16 {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
@@ -344,6 +355,25 @@ final class PostgresPair {
         if let sender = stoppedSender { kill(sender, SIGKILL) }
         stoppedSender = nil
         primary.crash()
+    }
+
+    /// Makes the primary speak TLS besides plain text, or plain text alone.
+    /// - Parameter credentials: a certificate and its key in PEM form.
+    func speakTLS(_ credentials: (certificate: String, key: String)?) throws {
+        if let credentials {
+            for (name, text) in [
+                ("server.crt", credentials.certificate), ("server.key", credentials.key),
+            ] {
+                let path = primary.folder + "/" + name
+                unlink(path)
+                try PostgresPrograms.write(secret: text, to: path)
+            }
+        }
+        let value = credentials == nil ? "off" : "on"
+        try primary.run("alter system set ssl = \(value)")
+        try primary.run("select pg_reload_conf()")
+        try primary.wait(
+            until: "select setting = '\(value)' from pg_settings where name = 'ssl'")
     }
 
     // MARK: Logs

@@ -46,6 +46,8 @@ final class SimulatedDisk: Sendable {
                     return StorageError(
                         operation: "commit", code: 5, text: "simulated", isFull: isFull)
                 }
-            })
+            },
+            // The simulated disk has room, so no room of the machine's memory is taken in advance.
+            hasNoRoom: { false })
     }
 }

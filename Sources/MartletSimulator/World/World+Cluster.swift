@@ -19,7 +19,9 @@ extension World {
         planLook()
         beginMixed()
         planClusterTrouble(cluster)
-        while agenda.doNext(until: plan.duration) {}
+        while oracle.failures.isEmpty, agenda.doNext(until: plan.duration) {}
+        // A world that has gone wrong may never come to rest.
+        guard oracle.failures.isEmpty else { return }
         makePeace(cluster)
         rest()
         checkAll()
