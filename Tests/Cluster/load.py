@@ -22,7 +22,8 @@ PROJECT = "tides"
 APP = "com.example.tides"
 GROUPS = 4
 # Clients try these again; every other word is final and ends the client for good.
-RETRIED = {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "INTERNAL", "QUOTA_EXCEEDED"}
+# DEADLINE_EXCEEDED: the client itself was too slow, as on a busy machine.
+RETRIED = {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "INTERNAL", "QUOTA_EXCEEDED", "DEADLINE_EXCEEDED"}
 # Without the rules of mailboxes and quotas, a message without delivery is lost.
 OPTIONS = ["--log-level", "info"] + [word for limit in (
     "stored-per-instance-max", "device-messages-per-minute", "device-messages-per-hour",
