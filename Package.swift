@@ -394,9 +394,10 @@ let package = Package(
         .testTarget(
             name: "MartletClusterTests",
             dependencies: [
-                "Martlet", "MartletBridge", "MartletClient", "MartletCluster", "MartletCrypto",
-                "MartletLZ4", "MartletPostgres", "MartletEngine", "MartletRows", "MartletBase",
-                "MartletSimulator", "MartletStore", "MartletTLS", "MartletWire", "CSpawn",
+                "Martlet", "MartletBits", "MartletBridge", "MartletClient", "MartletCluster",
+                "MartletCrypto", "MartletLZ4", "MartletPostgres", "MartletEngine", "MartletRows",
+                "MartletBase", "MartletSimulator", "MartletStore", "MartletTLS", "MartletWire",
+                "CSpawn",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: common),

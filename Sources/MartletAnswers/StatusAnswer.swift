@@ -36,6 +36,16 @@ package struct StatusAnswer: Encodable, Sendable {
         }
     }
 
+    /// OPS-7: a node of a cluster.
+    package struct Node: Encodable, Sendable {
+        package var node: String
+        package var isActive: Bool
+        package var connections: UInt64
+        package var delivered: UInt64
+        package var deliveriesPerSecond: Double
+        package var acknowledged: UInt64
+    }
+
     /// Changes that the broker refused between two looks.
     package struct Refusals: Encodable, Sendable {
         /// The error word.
@@ -79,6 +89,8 @@ package struct StatusAnswer: Encodable, Sendable {
     package var tlsHandshakesPerSecond: Double
     package var tlsFailures: UInt64
     package var projects: [Project]
+    /// nil for a broker alone.
+    package var nodes: [Node]?
     private var metrics: MetricsReading
 
     private enum CodingKeys: CodingKey {
@@ -86,7 +98,7 @@ package struct StatusAnswer: Encodable, Sendable {
         case commandsWaiting, frameBytes, requestBytes, storeBytes, allocatedBytes
         case storeState, storeMapBytes, storeFileBytes, diskBytes, diskFreeBytes
         case commit, journalWrite, firstDelivery, lastDelivery, refusals
-        case tlsHandshakes, tlsHandshakesPerSecond, tlsFailures, projects
+        case tlsHandshakes, tlsHandshakesPerSecond, tlsFailures, projects, nodes
     }
 
     /// The answer with rates of delivery since an earlier answer, by the broker's clock.
@@ -105,6 +117,14 @@ package struct StatusAnswer: Encodable, Sendable {
             let project = projects[index]
             result.projects[index].deliveriesPerSecond = rate(
                 project.delivered, before[project.project] ?? project.delivered)
+        }
+        let nodesBefore = Dictionary(
+            (earlier.nodes ?? []).map { ($0.node, $0.delivered) }, uniquingKeysWith: { $1 })
+        result.nodes = nodes?.map { node in
+            var node = node
+            node.deliveriesPerSecond = rate(
+                node.delivered, nodesBefore[node.node] ?? node.delivered)
+            return node
         }
         return result
     }
@@ -151,6 +171,16 @@ package struct StatusAnswer: Encodable, Sendable {
         requestBytes = UInt64(clamping: status.requestBytes)
         storeBytes = UInt64(clamping: status.storeBytesUsed)
         allocatedBytes = status.allocatedBytes.map { UInt64(clamping: $0) }
+        nodes =
+            status.nodes.isEmpty
+            ? nil
+            : status.nodes.map {
+                Node(
+                    node: $0.node, isActive: $0.isActive,
+                    connections: UInt64(clamping: $0.connectionCount),
+                    delivered: $0.deliveredCount, deliveriesPerSecond: 0,
+                    acknowledged: $0.acknowledgedCount)
+            }
         projects = status.projects.map {
             Project(
                 project: $0.project, weight: $0.weight,

@@ -36,6 +36,9 @@ package enum ClusterLimits {
     package static let pollMilliseconds = 100
     /// OPS-7: pause between two readings while commands or questions wait for the next row, and no link tells of it.
     package static let pollWaitingMilliseconds = 5
+    /// FAN-1: fanouts of a follower's reports that the active node has not begun to count. A follower may read a row in
+    /// the log, and end its fanouts, before the active node tells its own loops: a row or two of some hundred fanouts.
+    package static let earlyFanoutsMax = 4096
     /// OPS-7: time after which a command without an answer is refused: longer than a takeover and a promotion of the
     /// log's standby take together, because the command may be applied later.
     package static let unansweredMilliseconds: Int64 = 10_000

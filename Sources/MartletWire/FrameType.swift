@@ -134,6 +134,7 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case listen = 0xC7
     case nodeUpstream = 0xC8
     case seed = 0xC9
+    case nodeFigures = 0xCA
 }
 
 extension FrameType {

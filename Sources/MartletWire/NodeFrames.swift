@@ -194,6 +194,7 @@ package enum NodeFrame: Sendable, Hashable {
     case listen(NodeListen)
     case upstream(NodeUpstream)
     case seed(NodeSeed)
+    case figures(NodeFigures)
 
     private var frame: any WireFrame {
         switch self {
@@ -211,6 +212,7 @@ package enum NodeFrame: Sendable, Hashable {
         case .listen(let frame): frame
         case .upstream(let frame): frame
         case .seed(let frame): frame
+        case .figures(let frame): frame
         }
     }
 
@@ -243,6 +245,7 @@ package enum NodeFrame: Sendable, Hashable {
             case .listen: .listen(try NodeListen(from: &reader))
             case .nodeUpstream: .upstream(try NodeUpstream(from: &reader))
             case .seed: .seed(try NodeSeed(from: &reader))
+            case .nodeFigures: .figures(try NodeFigures(from: &reader))
             default: throw .unexpectedFrame(type)
             }
         try reader.finish()

@@ -19,6 +19,10 @@ package enum NodeLimits {
     package static let helloBytesMax = 1024
     /// OPS-7: fanouts in a report of progress. More fanouts are told by the next report.
     package static let endedEntriesMax = 4096
+    /// FAN-8: projects in a report of a node's load, the busiest first, and fanouts. A report goes out once a second,
+    /// and has some 100 KiB at most.
+    package static let figureProjectsMax = 256
+    package static let figureFanoutsMax = 256
     /// OPS-7: bytes of a part of a file in SEED. A part is written between other frames, so a row does not wait for
     /// long.
     package static let seedPartBytesMax = 1 << 20

@@ -36,18 +36,29 @@ public struct StatusResult: WireAnswer {
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
-        status = BrokerStatus(now: Instant(millisecondsSince1970: try reader.i64()))
-        status.connectionCount = try reader.size("connections")
-        status.deliveredCount = try reader.u64()
-        status.acknowledgedCount = try reader.u64()
-        status.fellBehindCount = try reader.u64()
-        status.commandsWaiting = try reader.size("commands")
-        status.frameBytes = try reader.size("frame bytes")
-        status.requestBytes = try reader.size("request bytes")
-        status.storeBytesUsed = try reader.size("store bytes")
+        status = try BrokerStatus(from: &reader)
+    }
+
+    package func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        status.encode(into: &writer)
+    }
+}
+
+extension BrokerStatus {
+    init(from reader: inout WireReader) throws(WireError) {
+        self.init(now: Instant(millisecondsSince1970: try reader.i64()))
+        connectionCount = try reader.size("connections")
+        deliveredCount = try reader.u64()
+        acknowledgedCount = try reader.u64()
+        fellBehindCount = try reader.u64()
+        commandsWaiting = try reader.size("commands")
+        frameBytes = try reader.size("frame bytes")
+        requestBytes = try reader.size("request bytes")
+        storeBytesUsed = try reader.size("store bytes")
         let allocated = try reader.size("allocated bytes")
-        status.allocatedBytes = allocated == 0 ? nil : allocated
-        status.projects = try reader.list(entryBytesMin: 58) { (reader) throws(WireError) in
+        allocatedBytes = allocated == 0 ? nil : allocated
+        projects = try reader.list(entryBytesMin: 58) { (reader) throws(WireError) in
             ProjectStatus(
                 project: try reader.string(), weight: Int(try reader.u32()),
                 connectionCount: try reader.size("connections"),
@@ -58,21 +69,29 @@ public struct StatusResult: WireAnswer {
                 requestBytes: try reader.size("request bytes"),
                 share: try reader.part("share"))
         }
+        // A broker alone sends no list, and earlier programs do not know of the list. A single byte is left to `finish`.
+        guard reader.remaining > 1 else { return }
+        nodes = try reader.list(entryBytesMin: 27) { (reader) throws(WireError) in
+            NodeStatus(
+                node: try reader.string(), isActive: try reader.flag("active"),
+                connectionCount: try reader.size("connections"),
+                deliveredCount: try reader.u64(), acknowledgedCount: try reader.u64())
+        }
+        guard !nodes.isEmpty else { throw .unknownValue(field: "nodes", value: 0) }
     }
 
-    package func encodeBody(into writer: inout WireWriter) {
-        writer.u32(correlation)
-        writer.i64(status.now.millisecondsSince1970)
-        writer.u64(UInt64(clamping: status.connectionCount))
-        writer.u64(status.deliveredCount)
-        writer.u64(status.acknowledgedCount)
-        writer.u64(status.fellBehindCount)
-        writer.u64(UInt64(clamping: status.commandsWaiting))
-        writer.u64(UInt64(clamping: status.frameBytes))
-        writer.u64(UInt64(clamping: status.requestBytes))
-        writer.u64(UInt64(clamping: status.storeBytesUsed))
-        writer.u64(UInt64(clamping: status.allocatedBytes ?? 0))
-        writer.list(status.projects) { (writer, project) in
+    func encode(into writer: inout WireWriter) {
+        writer.i64(now.millisecondsSince1970)
+        writer.u64(UInt64(clamping: connectionCount))
+        writer.u64(deliveredCount)
+        writer.u64(acknowledgedCount)
+        writer.u64(fellBehindCount)
+        writer.u64(UInt64(clamping: commandsWaiting))
+        writer.u64(UInt64(clamping: frameBytes))
+        writer.u64(UInt64(clamping: requestBytes))
+        writer.u64(UInt64(clamping: storeBytesUsed))
+        writer.u64(UInt64(clamping: allocatedBytes ?? 0))
+        writer.list(projects) { (writer, project) in
             writer.string(project.project)
             writer.u32(UInt32(clamping: project.weight))
             writer.u64(UInt64(clamping: project.connectionCount))
@@ -83,6 +102,14 @@ public struct StatusResult: WireAnswer {
             writer.u64(UInt64(clamping: project.frameBytes))
             writer.u64(UInt64(clamping: project.requestBytes))
             writer.u32(UInt32(millionths: project.share))
+        }
+        guard !nodes.isEmpty else { return }
+        writer.list(nodes) { (writer, node) in
+            writer.string(node.node)
+            writer.flag(node.isActive)
+            writer.u64(UInt64(clamping: node.connectionCount))
+            writer.u64(node.deliveredCount)
+            writer.u64(node.acknowledgedCount)
         }
     }
 }

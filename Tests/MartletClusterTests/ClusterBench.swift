@@ -25,6 +25,8 @@ final class ClusterBench: @unchecked Sendable {
     let names = ["a", "b", "c"]
     /// The limits of all nodes.
     var limits = MailboxLimits()
+    /// The ceiling on deliveries of the whole cluster; 0: none.
+    var deliveriesPerSecond = 0
     private let nodePorts: [UInt16]
     private var brokers: [String: Broker] = [:]
     /// Between the log's acceptance of a row and the commit in the active node's store.
@@ -77,6 +79,7 @@ final class ClusterBench: @unchecked Sendable {
         var configuration = BrokerConfiguration(folder: path(folder), address: .init(port: 0))
         configuration.loopCount = 1
         configuration.limits = limits
+        configuration.deliveriesPerSecond = deliveriesPerSecond
         configuration.connectionsPerLoopMax = 1024
         configuration.logger.logLevel = .critical
         configuration.reconnectDelayMilliseconds = 100

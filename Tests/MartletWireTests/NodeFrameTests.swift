@@ -20,6 +20,17 @@ private let delivery = UpstreamDelivery(
     appName: "com.example.tides", messageID: "reading-7",
     message: [0x04, 0x07, 0x00, 0x02, 0x00, 0x63, 0x6D, 0x34, 0x31, 0x32])
 
+private let load: BrokerStatus = {
+    var status = BrokerStatus(now: Instant(millisecondsSince1970: 1_760_000_000_000))
+    status.connectionCount = 12
+    status.deliveredCount = 500
+    status.acknowledgedCount = 490
+    status.fellBehindCount = 1
+    status.frameBytes = 4096
+    status.storeBytesUsed = 1_048_576
+    return status
+}()
+
 let nodeVectors: [String: AnyFrame] = [
     "node-hello": .node(
         .hello(
@@ -63,13 +74,15 @@ let nodeVectors: [String: AnyFrame] = [
             NodeSeed(
                 .end, of: .administratorKey, offset: 44,
                 content: Array(0...31 as ClosedRange<UInt8>)))),
+    "node-figures": .node(
+        .figures(NodeFigures(node: "b", isActive: false, fanouts: [], status: load))),
 ]
 
 extension RandomFrames {
     private mutating func sixteen() -> [UInt8] { (0..<16).map { _ in u8() } }
 
     mutating func node() -> NodeFrame {
-        switch Int.random(in: 0..<14, using: &random) {
+        switch Int.random(in: 0..<15, using: &random) {
         case 0:
             .hello(
                 NodeHello(
@@ -108,6 +121,11 @@ extension RandomFrames {
                     delivery: UpstreamDelivery(
                         number: u64(), accepted: instant(), expires: instant(), token: text(),
                         appName: text(), messageID: text(), message: bytes())))
+        case 13:
+            .figures(
+                NodeFigures(
+                    node: text(), isActive: flag(), fanouts: list { $0.fanout() },
+                    status: status()))
         default: .seed(NodeSeed(one(), of: one(), offset: u64(), content: bytes()))
         }
     }
@@ -117,7 +135,7 @@ extension RandomFrames {
     /// Types of frames of a link alone.
     private static let types: [FrameType] = [
         .row, .committed, .applied, .forward, .outcome, .head, .ended, .listen, .nodeUpstream,
-        .seed,
+        .seed, .nodeFigures,
     ]
 
     @Test("OPS-7 a client and a broker never take a frame of a link", arguments: types)

@@ -56,6 +56,11 @@ struct RandomFrames {
         (status.requestBytes, status.storeBytesUsed) = (size(), size())
         status.allocatedBytes = flag() ? nil : size() | 1
         status.projects = list { $0.projectStatus() }
+        status.nodes = list {
+            NodeStatus(
+                node: $0.text(), isActive: $0.flag(), connectionCount: $0.size(),
+                deliveredCount: $0.u64(), acknowledgedCount: $0.u64())
+        }
         return status
     }
     mutating func projectStatus() -> ProjectStatus {

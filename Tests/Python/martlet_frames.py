@@ -52,6 +52,8 @@ A_FANOUT = [("project ID", "str"), ("message number", "u64"),
             ("target kind", "u8", TARGETS_TOLD), ("target", "str"), ("since", "i64"),
             ("deferred place", "u64"), ("recipients", "u64"), ("delivered", "u64"), ("progress", "u32"), ("rate", "u32"), ("share", "u32"),
             ("seconds left", "u32")]
+A_NODE_STATUS = [("node", "str"), ("active", "u8", {0: "", 1: ""}), ("connections", "u64"),
+                 ("delivered", "u64"), ("acknowledged", "u64")]
 A_PROJECT_STATUS = [("ID", "str"), ("weight", "u32"), ("connections", "u64"), ("delivered", "u64"),
                     ("fanouts in progress", "u32"), ("fanouts deferred", "u32"),
                     ("fanout bytes", "u64"), ("frame bytes", "u64"),
@@ -173,7 +175,8 @@ FRAMES = [
                              ("commands waiting", "u64"), ("frame bytes", "u64"),
                              ("request bytes", "u64"), ("store bytes", "u64"),
                              ("allocated bytes", "u64"),
-                             ("projects", A_PROJECT_STATUS)]),
+                             ("projects", A_PROJECT_STATUS), ("nodes", "end"),
+                             ("nodes", A_NODE_STATUS)]),
     (0x54, "METRICS", [C]),
     (0x55, "METRICS_RESULT", [C, ("lines", [("line", "str")])]),
     (0x60, "CREATE_GROUP", [C, ("name", "str"), ("tokens", [("token", "str")])]),
@@ -276,7 +279,7 @@ FRAMES = [
     (0xC6, "ENDED", [("fanouts", [("project", "u32"), ("message number", "u64"),
                                   ("delivered", "u64"), ("blocks", "u32"),
                                   ("ended", "u8", {0: "", 1: ""})])]),
-    (0xC7, "LISTEN", [("operation", "u8", {1: "listen", 2: "retire", 3: "leave"}),
+    (0xC7, "LISTEN", [("operation", "u8", {1: "listen", 2: "retire", 3: "leave", 4: "taken"}),
                       ("project", "u32"), ("listener", "u64"), ("kept", [("number", "u64")])]),
     (0xC8, "NODE_UPSTREAM", [("listener", "u64"), ("number", "u64"), ("accepted", "i64"),
                              ("expires", "i64"), ("token", "str"), ("app name", "str"),
@@ -284,6 +287,14 @@ FRAMES = [
     (0xC9, "SEED", [("kind", "u8", {1: "request", 2: "part", 3: "end", 4: "cancelled"}),
                     ("file", "u8", {1: "store", 2: "admin.key", 3: "token.key"}),
                     ("offset", "u64"), ("content", "all")]),
+    (0xCA, "NODE_FIGURES", [("node", "str"), ("active", "u8", {0: "", 1: ""}),
+                            ("fanouts", A_FANOUT), ("now", "i64"), ("connections", "u64"),
+                            ("delivered", "u64"), ("acknowledged", "u64"),
+                            ("fell behind", "u64"), ("commands waiting", "u64"),
+                            ("frame bytes", "u64"), ("request bytes", "u64"),
+                            ("store bytes", "u64"), ("allocated bytes", "u64"),
+                            ("projects", A_PROJECT_STATUS), ("nodes", "end"),
+                            ("nodes", A_NODE_STATUS)]),
 ]
 NAMES = {number: name for number, name, _ in FRAMES}
 NUMBERS = {name: number for number, name, _ in FRAMES}

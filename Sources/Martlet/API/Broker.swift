@@ -172,6 +172,11 @@ public final class Broker: Sendable {
         gauges = Gauges(
             store: store, committer: committer, limits: configuration.limits,
             strangers: strangers, clock: clock)
+        if let links {
+            links.figures.report { [weak gauges, name = links.name] in
+                gauges?.figures(of: name)
+            }
+        }
         let peers = Peers()
         inquiry = Inquiry(
             Answerer(

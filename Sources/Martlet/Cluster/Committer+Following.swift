@@ -148,6 +148,7 @@ extension Committer {
             }
             forward(node, links, &outstanding, &session)
             relay(node, links, &relaySession)
+            links.reports.tell(at: ClusterState.now)
             var isAtEnd = true
             if !node.isStopped {
                 let read = node.follow()
@@ -315,7 +316,8 @@ extension Committer {
             return number
         }
         for number in Set(answers.keys).subtracting(placed).sorted() { tellAnswer(number) }
-        for event in row.events {
+        let events = links.reports.counting(row.events, loops: loops.count, book, at: clock())
+        for event in events {
             switch event {
             case .tookOver(let name):
                 logger.notice(

@@ -44,7 +44,13 @@ final class NodeLinks: Sendable {
     }
 
     let node: NodeName
+    var name: String { node.text }
     let address: NodeAddress
+    /// FAN-1: the parts of other nodes in fanouts, and this node's parts in fanouts of the active node.
+    let parts = FanoutParts()
+    let reports = FanoutReports()
+    /// FAN-8: the loads of the other nodes.
+    let figures = NodeFigureBook()
     private let state = Mutex(State())
     private let cluster: ClusterState
     private let secret: [UInt8]
@@ -193,14 +199,27 @@ final class NodeLinks: Sendable {
         Self.ignoreBrokenPipes()
         var epoch: UInt32?
         var isStranger = true
+        var peerName = ""
+        var takesReports = false
+        var reported = Duration.zero
         let remote = RemoteListeners(outbox)
-        defer { if let committer = committer.withLock({ $0 }) { remote.leave(committer) } }
+        defer {
+            if let committer = committer.withLock({ $0 }) { remote.leave(committer) }
+            changeFanouts { parts.leave(outbox, at: $0) }
+        }
         _ = socket.serve(
             secret: secret, isServer: true, outbox,
             opened: {
                 isStranger = false
                 state.withLock { $0.strangerCount -= 1 }
-            }, tick: { !isStopping },
+            },
+            tick: {
+                if takesReports {
+                    changeFanouts { parts.check(outbox, at: $0, clock: ClusterState.now) }
+                    figures.tell(outbox, of: peerName, &reported)
+                }
+                return !isStopping
+            },
             received: { frame in
                 switch frame {
                 case .hello(let hello):
@@ -212,6 +231,9 @@ final class NodeLinks: Sendable {
                         hello.commandFormats.contains(ForwardingFormat.current)
                     else { return false }
                     epoch = theirs.epoch
+                    peerName = hello.node
+                    takesReports = LinkFormat.hasReports(hello)
+                    if takesReports { parts.join(outbox) }
                     outbox.push(NodeFrame.hello(self.hello(isActive: true)).bytes)
                     let wanted = LivingRunsRow.Run(
                         number: 0, process: hello.process, node: hello.node)
@@ -232,9 +254,18 @@ final class NodeLinks: Sendable {
                     else { return false }
                     remote.take(frame, committer)
                     return true
+                case .ended(let frame):
+                    guard takesReports else { return false }
+                    changeFanouts {
+                        parts.take(frame, from: outbox, at: $0, clock: ClusterState.now)
+                    }
+                    return true
+                case .figures(let frame):
+                    guard takesReports, frame.node == peerName else { return false }
+                    figures.take(frame, at: ClusterState.now)
+                    return true
                 case .pong, .applied: return epoch != nil
-                case .row, .committed, .outcome, .head, .ended, .upstream, .seed, .error:
-                    return false
+                case .row, .committed, .outcome, .head, .upstream, .seed, .error: return false
                 }
             })
         return isStranger
@@ -249,7 +280,14 @@ final class NodeLinks: Sendable {
             node: node.text, address: address.text, process: cluster.process,
             run: cluster.run ?? 0, isActive: isActive,
             rowFormats: UInt16(Redo.format)...UInt16(Redo.format),
-            commandFormats: ForwardingFormat.readable)
+            commandFormats: LinkFormat.readable)
+    }
+
+    /// FAN-1: changes parts of fanouts. An end may make room for a deferred message, which the committer begins then.
+    private func changeFanouts(_ change: (Instant) -> Void) {
+        guard let committer = committer.withLock({ $0 }) else { return }
+        change(committer.clock())
+        if committer.book.takeRoom() { committer.wake() }
     }
 
     /// Hands a command to the committer, unless this node has had the command in its epoch.
@@ -329,6 +367,7 @@ final class NodeLinks: Sendable {
         Self.ignoreBrokenPipes()
         var met: UInt32?
         while !isStopping {
+            figures.refresh(at: ClusterState.now)
             guard let target else {
                 usleep(20_000)
                 continue
@@ -336,10 +375,18 @@ final class NodeLinks: Sendable {
             let outbox = network.makeOutbox(limit: ClusterLimits.linkBytesMax)
             do throws(NodeSocket.Failure) {
                 let socket = try network.connect(to: target.address)
+                var takesReports = false
+                var reported = Duration.zero
                 let reason = socket.serve(
                     secret: secret, isServer: false, outbox,
                     opened: { outbox.push(NodeFrame.hello(hello(isActive: false)).bytes) },
-                    tick: { !isStopping && self.target.map { $0 == target } ?? false },
+                    tick: {
+                        let now = ClusterState.now
+                        reports.tell(at: now)
+                        figures.refresh(at: now)
+                        if takesReports { figures.tellOwn(outbox, &reported) }
+                        return !isStopping && self.target.map { $0 == target } ?? false
+                    },
                     received: { frame in
                         switch frame {
                         case .hello(let hello):
@@ -347,6 +394,8 @@ final class NodeLinks: Sendable {
                                 return false
                             }
                             met = target.epoch
+                            takesReports = LinkFormat.hasReports(hello)
+                            if takesReports { reports.begin(outbox) }
                             state.withLock { state in
                                 state.outgoing = outbox
                                 state.outgoingEpoch = target.epoch
@@ -362,6 +411,10 @@ final class NodeLinks: Sendable {
                                     state.upstream[index].row = frame.row
                                 }
                             }
+                        case .figures(let frame):
+                            guard takesReports else { return false }
+                            figures.take(frame, at: ClusterState.now)
+                            return true
                         case .upstream(let frame):
                             state.withLock { $0.upstream.append((nil, frame)) }
                         case .ping(let ping):
@@ -390,6 +443,7 @@ final class NodeLinks: Sendable {
                 }
             }
             outbox.end()
+            reports.end(outbox)
             let hasEnded = state.withLock { state in
                 state.upstream = []
                 guard state.outgoing === outbox else { return false }

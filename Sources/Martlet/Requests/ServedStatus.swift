@@ -41,18 +41,9 @@ extension ListFanoutsRequest: ServedQuestion {
 extension StatusRequest: ServedQuestion {
     func answer(to principal: Principal, _ answerer: Answerer) throws -> StatusResult {
         try principal.checkAdministrator()
-        let statistics = answerer.gauges.statistics
-        var status = BrokerStatus(now: answerer.gauges.clock())
-        status.connectionCount = statistics.connectionCount
-        status.deliveredCount = statistics.deliveredCount
-        status.acknowledgedCount = statistics.acknowledgedCount
-        status.fellBehindCount = statistics.fellBehindCount
-        status.commandsWaiting = statistics.commandsWaiting
-        status.frameBytes = statistics.frameBytes
-        status.requestBytes = statistics.requestBytes
-        status.storeBytesUsed = statistics.storeBytesUsed
-        status.allocatedBytes = statistics.allocatedBytes
-        status.projects = try answerer.gauges.projects()
+        var status = try answerer.gauges.status()
+        // OPS-7: any node answers for the cluster.
+        answerer.gauges.committer.links?.figures.addOthers(to: &status, at: ClusterState.now)
         return StatusResult(status: status)
     }
 }
@@ -67,10 +58,10 @@ extension MetricsRequest: ServedQuestion {
 extension QuotasRequest: ServedQuestion {
     func answer(to principal: Principal, _ answerer: Answerer) throws -> QuotaList {
         let number = try principal.senderProject()
-        let own = try answerer.read { try $0.projects.project(number)?.limits }
+        let project = try answerer.read { try $0.projects.project(number) }
         let amounts = answerer.quotas.amounts(
-            of: number, with: own ?? ProjectLimits(), at: answerer.gauges.clock(),
-            book: answerer.gauges.committer.book)
+            of: number, with: project?.limits ?? ProjectLimits(), at: answerer.gauges.clock(),
+            fanoutsInProgress: answerer.gauges.fanoutsInProgress(of: number, id: project?.id))
         return QuotaList(
             quotas: amounts.map {
                 QuotaSummary(

@@ -525,7 +525,14 @@ final class Committer: Sendable {
         }
         let now = clock()
         func begin(_ fanouts: [Fanout]) {
-            fanouts.first?.progress?.begin(loops: loops.count, at: now)
+            if let progress = fanouts.first?.progress {
+                if let links {
+                    links.parts.begin(
+                        progress, loops: loops.count, at: now, clock: ClusterState.now)
+                } else {
+                    progress.begin(loops: loops.count, at: now)
+                }
+            }
             for fanout in fanouts { tellAll(.fanout(fanout)) }
         }
         var receipts: Set<ProjectNumber> = []

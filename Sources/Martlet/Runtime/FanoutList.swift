@@ -51,11 +51,7 @@ struct FanoutList {
     func page(
         of only: ProjectNumber?, after text: String, limit: Int
     ) throws -> ListPage<FanoutSummary> {
-        guard (1...Limits.pageEntriesMax).contains(limit) else {
-            throw MartletError(
-                .invalidArgument, "A page has 1 to \(Limits.pageEntriesMax) entries.",
-                field: "limit")
-        }
+        try Self.check(limit)
         var cursor = try Cursor(text)
         var page = ListPage<FanoutSummary>(entries: [], next: nil)
         var bytesLeft = Self.bytesPerPageMax
@@ -97,6 +93,28 @@ struct FanoutList {
             }
         }
         return page
+    }
+
+    private static func check(_ limit: Int) throws(MartletError) {
+        guard (1...Limits.pageEntriesMax).contains(limit) else {
+            throw MartletError(
+                .invalidArgument, "A page has 1 to \(Limits.pageEntriesMax) entries.",
+                field: "limit")
+        }
+    }
+
+    /// OPS-7: makes a page of a list of the active node. The cursor is the number of entries before the page.
+    static func page(
+        _ list: [FanoutSummary], after text: String, limit: Int
+    ) throws(MartletError) -> ListPage<FanoutSummary> {
+        try check(limit)
+        guard let first = text.isEmpty ? 0 : Int(text), first >= 0 else {
+            throw MartletError(
+                .invalidArgument, "The cursor is not one that a page ended with.", field: "cursor")
+        }
+        let entries = Array(list.dropFirst(first).prefix(limit))
+        let end = first + entries.count
+        return ListPage(entries: entries, next: end < list.count ? "\(end)" : nil)
     }
 
     private func summary(

@@ -69,6 +69,35 @@ final class Gauges: Sendable {
     /// OPS-10: all metrics of the broker in the text format of Prometheus.
     var metricsText: String { committer.metrics.text(self, withFigures: true) }
 
+    /// FAN-8: the load of the broker.
+    func status() throws -> BrokerStatus {
+        let statistics = statistics
+        var status = BrokerStatus(now: clock())
+        status.connectionCount = statistics.connectionCount
+        status.deliveredCount = statistics.deliveredCount
+        status.acknowledgedCount = statistics.acknowledgedCount
+        status.fellBehindCount = statistics.fellBehindCount
+        status.commandsWaiting = statistics.commandsWaiting
+        status.frameBytes = statistics.frameBytes
+        status.requestBytes = statistics.requestBytes
+        status.storeBytesUsed = statistics.storeBytesUsed
+        status.allocatedBytes = statistics.allocatedBytes
+        status.projects = try projects()
+        return status
+    }
+
+    /// OPS-7: the load of this node, for the other nodes of its cluster.
+    func figures(of node: String) -> NodeFigures? {
+        guard let cluster = committer.cluster, var status = try? status() else { return nil }
+        status.projects = Array(status.projects.prefix(NodeLimits.figureProjectsMax))
+        let isActive = cluster.isActive
+        let fanouts =
+            isActive
+            ? try? ownFanouts(of: nil, after: "", limit: NodeLimits.figureFanoutsMax).entries : nil
+        return NodeFigures(
+            node: node, isActive: isActive, fanouts: fanouts ?? [], status: status)
+    }
+
     /// FAN-8: the load of each project with sessions, unanswered requests, fanouts or deferred messages; the
     /// project with most fanouts in progress first.
     func projects() throws -> [ProjectStatus] {
@@ -115,7 +144,31 @@ final class Gauges: Sendable {
         }
     }
 
+    /// FAN-8: a page of fanouts. The active node of a cluster has the list, and tells the other nodes once a second.
     func fanouts(
+        of project: ProjectNumber?, after cursor: String, limit: Int
+    ) throws -> ListPage<FanoutSummary> {
+        guard let cluster = committer.cluster, !cluster.isActive,
+            let told = committer.links?.figures.active(at: ClusterState.now)?.fanouts
+        else { return try ownFanouts(of: project, after: cursor, limit: limit) }
+        let id = try project.map { (number) throws in
+            try store.read { (transaction) throws in
+                try transaction.projects.project(number)?.id
+            }
+        }
+        return try FanoutList.page(
+            told.filter { id == nil || $0.project == id }, after: cursor, limit: limit)
+    }
+
+    /// QUO-5: stored fanouts of a project in progress. The active node of a cluster counts them.
+    func fanoutsInProgress(of project: ProjectNumber, id: String?) -> Int {
+        guard let cluster = committer.cluster, !cluster.isActive,
+            let told = committer.links?.figures.active(at: ClusterState.now)
+        else { return committer.book.inProgressCount(of: project) }
+        return told.status.projects.first { $0.project == id }?.fanoutsInProgress ?? 0
+    }
+
+    private func ownFanouts(
         of project: ProjectNumber?, after cursor: String, limit: Int
     ) throws -> ListPage<FanoutSummary> {
         try FanoutList(book: committer.book, store: store, now: clock())

@@ -129,8 +129,36 @@ public struct BrokerStatus: Sendable, Hashable {
     public var allocatedBytes: Int?
     /// Projects with a connection, a request or a fanout, the busiest first, at most 1000.
     public var projects: [ProjectStatus] = []
+    /// OPS-7: the nodes of a cluster, whose sums the counts above are; empty for a broker alone. The store's bytes are
+    /// those of the asked node.
+    public var nodes: [NodeStatus] = []
 
     package init(now: Instant) { self.now = now }
+}
+
+/// OPS-7: the load of one node of a cluster, about a second ago.
+public struct NodeStatus: Sendable, Hashable {
+    /// Name of the node.
+    public var node: String
+    /// Whether the node applies the changes of the cluster.
+    public var isActive: Bool
+    /// Open connections.
+    public var connectionCount: Int
+    /// Messages queued for connections.
+    public var deliveredCount: UInt64
+    /// Acknowledgements of devices.
+    public var acknowledgedCount: UInt64
+
+    package init(
+        node: String, isActive: Bool, connectionCount: Int, deliveredCount: UInt64,
+        acknowledgedCount: UInt64
+    ) {
+        self.node = node
+        self.isActive = isActive
+        self.connectionCount = connectionCount
+        self.deliveredCount = deliveredCount
+        self.acknowledgedCount = acknowledgedCount
+    }
 }
 
 /// The load of a broker by one project.

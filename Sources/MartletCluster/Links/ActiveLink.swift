@@ -170,7 +170,7 @@ package struct ActiveLink: Sendable {
             return [.ended(ended)]
         case .listen(let listen): return [.listen(listen)]
         case .seed(let seed): return [.seed(seed)]
-        case .hello, .error, .row, .committed, .outcome, .upstream:
+        case .hello, .error, .row, .committed, .outcome, .upstream, .figures:
             throw .unexpected(frame.type)
         }
     }

@@ -122,7 +122,7 @@ package struct FollowerLink: Sendable {
         case .head(let head): return [.head(head)]
         case .upstream(let upstream): return [.upstream(upstream)]
         case .seed(let seed): return [.seed(seed)]
-        case .hello, .error, .applied, .forward, .ended, .listen:
+        case .hello, .error, .applied, .forward, .ended, .listen, .figures:
             throw .unexpected(frame.type)
         }
     }

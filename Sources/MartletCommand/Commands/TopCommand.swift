@@ -17,6 +17,9 @@ struct TopCommand: ReportingCommand {
             quantiles p50 / p99 of the broker's histograms, of the transaction, of its synced write to \
             the journal, and of the first and the last delivery of messages to many.
 
+            Any node of a cluster shows the sums of all nodes, and a line for each. Durations, refusals, \
+            TLS, store and disk are those of the asked node.
+
             In a terminal the table is refreshed in place until Ctrl-C; elsewhere, with --once and \
             with --json it is printed once.
             """)
@@ -88,6 +91,13 @@ struct TopCommand: ReportingCommand {
                 Quantity.bytes(
                     project.fanoutBytes + project.frameBytes + project.requestBytes))
         }
+        let nodes = (status.nodes ?? []).map { node in
+            "node \(node.node)\(node.isActive ? ", active" : "")   "
+                + "connections \(Quantity.short(Double(node.connections)))   "
+                + "deliveries/s \(Quantity.short(node.deliveriesPerSecond))   "
+                + "delivered \(Quantity.short(Double(node.delivered)))   "
+                + "acknowledged \(Quantity.short(Double(node.acknowledged)))"
+        }
         return [
             "connections \(Quantity.short(Double(status.connections)))   "
                 + "deliveries/s \(Quantity.short(status.deliveriesPerSecond))   "
@@ -107,8 +117,9 @@ struct TopCommand: ReportingCommand {
                 + "last \(status.lastDelivery.text)",
             "refused: \(Self.refusals(status))   "
                 + "TLS handshakes/s \(Quantity.short(status.tlsHandshakesPerSecond))   "
-                + "failed \(Quantity.short(Double(status.tlsFailures)))", "",
-        ] + table.text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+                + "failed \(Quantity.short(Double(status.tlsFailures)))",
+        ] + nodes + [""]
+            + table.text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
     }
 
     /// Causes of refusals that a line has room for.

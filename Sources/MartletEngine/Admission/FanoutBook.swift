@@ -254,7 +254,7 @@ package final class FanoutBook: Sendable {
     // MARK: Questions
 
     /// QUO-5: stored fanouts in progress.
-    func inProgressCount(of project: ProjectNumber) -> Int {
+    package func inProgressCount(of project: ProjectNumber) -> Int {
         state.withLock { $0.projects[project]?.placesTaken ?? 0 }
     }
 

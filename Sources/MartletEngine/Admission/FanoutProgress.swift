@@ -5,7 +5,7 @@
 // FanoutBook, which has the progress until the last part has ended.
 
 package import MartletBase
-import MartletBits
+package import MartletBits
 import MartletRows
 import Synchronization
 
@@ -36,17 +36,28 @@ package final class FanoutProgress: Sendable {
     /// Parts in progress, each a variant on a loop; 0 before the loops are told.
     private let partsLeft = Atomic<Int>(0)
 
-    init(
+    convenience init(
         project: Project, number: UInt64, target: SendCommand.Target, recipientCount: UInt64,
         began: Instant, takesPlace: Bool = true, bodyBytes: Int, recipients: [RecipientSet],
         book: FanoutBook
     ) {
-        self.project = project.number
+        self.init(
+            project: project.number, weight: project.weight, number: number, target: target,
+            recipientCount: recipientCount, began: began, takesPlace: takesPlace,
+            bodyBytes: bodyBytes, recipients: recipients, book: book)
+    }
+
+    private init(
+        project: ProjectNumber, weight: Int, number: UInt64, target: SendCommand.Target,
+        recipientCount: UInt64, began: Instant, takesPlace: Bool, bodyBytes: Int,
+        recipients: [RecipientSet], book: FanoutBook
+    ) {
+        self.project = project
         self.number = number
         self.target = target
         self.recipientCount = recipientCount
         self.began = began
-        weight = project.weight
+        self.weight = weight
         self.takesPlace = takesPlace
         self.bodyBytes = bodyBytes
         self.recipients = recipients
@@ -54,15 +65,28 @@ package final class FanoutProgress: Sendable {
         blocks = recipients.reduce(0) { $0 + $1.view.blockCount }
     }
 
+    /// OPS-7: the progress of another node's fanout on the loops of this node. The book does not have the fanout.
+    package convenience init(
+        relayed number: UInt64, of project: ProjectNumber, began: Instant,
+        recipients: [RecipientSet], book: FanoutBook
+    ) {
+        self.init(
+            project: project, weight: 1, number: number, target: .topic(""), recipientCount: 0,
+            began: began, takesPlace: false, bodyBytes: 0, recipients: recipients, book: book)
+    }
+
     // MARK: Reports of the loops
 
     /// Begins the fanout, after its transaction is durable and before the loops are told.
-    /// - Parameter loops: the loops that are told of each variant.
-    package func begin(loops: Int, at now: Instant) {
+    /// - Parameters:
+    ///   - loops: the loops that are told of each variant.
+    ///   - nodes: OPS-7: the other nodes whose loops are told.
+    package func begin(loops: Int, nodes: Int = 0, at now: Instant) {
         invariant(!isTold, "A fanout begins once.")
-        blocksTotal.store(blocks * loops, ordering: .relaxed)
-        partsLeft.store(recipients.count * loops, ordering: .releasing)
-        if loops == 0 { book.end(self, at: now) }
+        blocksTotal.store(blocks * (loops + nodes), ordering: .relaxed)
+        let parts = recipients.count * loops + nodes
+        partsLeft.store(parts, ordering: .releasing)
+        if parts == 0 { book.end(self, at: now) }
     }
 
     package func add(delivered count: Int, blocks: Int) {
@@ -74,7 +98,13 @@ package final class FanoutProgress: Sendable {
         if blocks > 0 { blocksDone.add(blocks, ordering: .relaxed) }
     }
 
-    /// Ends a part: a variant on a loop.
+    /// OPS-7: adds the progress of another node, which measures the time to its first delivery itself.
+    package func addRemote(delivered count: UInt64, blocks: Int) {
+        delivered.add(count, ordering: .relaxed)
+        blocksDone.add(blocks, ordering: .relaxed)
+    }
+
+    /// Ends a part: a variant on a loop, or all loops of another node.
     package func endPart(at now: Instant) {
         let left = partsLeft.subtract(1, ordering: .acquiringAndReleasing).newValue
         invariant(left >= 0, "Each part of a fanout ends once.")
@@ -89,6 +119,9 @@ package final class FanoutProgress: Sendable {
     /// Messages queued for connections. Recipients without a connection are not counted; they read their mailbox
     /// later. Messages delivered together in a run share the deliveries equally.
     package var deliveredCount: UInt64 { delivered.load(ordering: .relaxed) }
+
+    /// Walked blocks of recipients, over all loops of this node.
+    package var walkedBlocks: Int { blocksDone.load(ordering: .relaxed) }
 
     /// The larger of two fractions, from 0 to 1: the walked part of the recipients' blocks, and the part of the
     /// recipients with a delivery.

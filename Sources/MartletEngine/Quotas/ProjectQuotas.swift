@@ -247,9 +247,10 @@ package final class ProjectQuotas: Sendable {
     /// The amounts of each quota that is not turned off.
     /// - Parameters:
     ///   - own: limits that the project has of its own.
-    ///   - book: the fanouts in progress (QUO-5).
+    ///   - fanoutsInProgress: QUO-5: stored fanouts of the project in progress.
     package func amounts(
-        of project: ProjectNumber, with own: ProjectLimits, at now: Instant, book: FanoutBook
+        of project: ProjectNumber, with own: ProjectLimits, at now: Instant,
+        fanoutsInProgress: Int
     ) -> [QuotaAmount] {
         let limits = limits.with(own)
         let mine = state.withLock { $0.projects[project] } ?? Project()
@@ -283,7 +284,7 @@ package final class ProjectQuotas: Sendable {
             used: mine.connections)
         add(
             "fanouts-in-progress", limits.fanoutsInProgressMax,
-            used: book.inProgressCount(of: project))
+            used: fanoutsInProgress)
         return amounts
     }
 }

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FAN-1: a follower's side of fanouts in progress. A follower gives each fanout of a row a progress of its own, and
+// reports it over the link to the active node (`FanoutParts`): ends at once, deliveries every 100 ms, and each fanout in
+// progress once a second. Without a link, or with an active node of an older program, nothing is kept. Rests on
+// FanoutProgress and NodeEnded.
+
+import MartletBase
+import MartletBits
+import MartletEngine
+import MartletRows
+import MartletWire
+import Synchronization
+
+/// The fanouts of rows on the loops of a follower, for its reports.
+final class FanoutReports: Sendable {
+    /// Time between two reports. A report costs a frame, and a fanout's place is free after its report.
+    private static let pause = Duration.milliseconds(10)
+    /// Time between two reports of the deliveries of a fanout.
+    private static let newsPause = Duration.milliseconds(NodeLimits.reportMilliseconds)
+    /// Time after which a fanout without news is named, well below the silence that ends its part.
+    private static let namingPause = Duration.seconds(1)
+
+    private struct Entry {
+        var progress: FanoutProgress
+        var loopCount: Int
+        var delivered: UInt64 = 0
+        var blocks = 0
+        var told = Duration.zero
+    }
+
+    private struct State {
+        /// The link to an active node that counts reports.
+        var link: LinkOutbox?
+        var open: [Entry] = []
+        var reported = Duration.zero
+    }
+
+    private let state = Mutex(State())
+
+    /// An active node that counts reports has presented itself.
+    func begin(_ link: LinkOutbox) {
+        state.withLock { state in
+            state.link = link
+            state.open = []
+        }
+    }
+
+    /// The link has ended: no active node counts the fanouts.
+    func end(_ link: LinkOutbox) {
+        state.withLock { state in
+            guard state.link === link else { return }
+            state.link = nil
+            state.open = []
+        }
+    }
+
+    /// Gives the fanouts of a row a progress, before the loops are told.
+    func counting(
+        _ events: [ClusterEvent], loops: Int, _ book: FanoutBook, at now: Instant
+    ) -> [ClusterEvent] {
+        guard loops > 0, state.withLock({ $0.link != nil }) else { return events }
+        // The variants of a message have one progress.
+        var sets: [FanoutKey: [RecipientSet]] = [:]
+        for case .fanout(let fanout) in events {
+            guard case .many(let set) = fanout.recipients else { continue }
+            sets[FanoutKey(fanout), default: []].append(set)
+        }
+        guard !sets.isEmpty else { return events }
+        var progress: [FanoutKey: FanoutProgress] = [:]
+        let counted = events.map { event -> ClusterEvent in
+            guard case .fanout(let fanout) = event, case .many = fanout.recipients else {
+                return event
+            }
+            let key = FanoutKey(fanout)
+            let one =
+                progress[key]
+                ?? FanoutProgress(
+                    relayed: key.number, of: key.project, began: fanout.header.accepted,
+                    recipients: sets[key] ?? [], book: book)
+            progress[key] = one
+            return .fanout(
+                Fanout(
+                    project: fanout.project, header: fanout.header, body: fanout.body,
+                    recipients: fanout.recipients, position: fanout.position,
+                    weight: fanout.weight, progress: one))
+        }
+        for one in progress.values { one.begin(loops: loops, at: now) }
+        state.withLock { state in
+            guard state.link != nil else { return }
+            state.open += progress.values.map { Entry(progress: $0, loopCount: loops) }
+        }
+        return counted
+    }
+
+    /// Reports the progress since the last report, at most once in 10 ms.
+    func tell(at now: Duration) {
+        state.withLock { state in
+            guard let link = state.link, !state.open.isEmpty, now - state.reported >= Self.pause
+            else { return }
+            state.reported = now
+            guard let report = Self.report(&state.open, at: now) else { return }
+            link.push(NodeFrame.ended(report).bytes)
+        }
+    }
+
+    private static func report(_ open: inout [Entry], at now: Duration) -> NodeEnded? {
+        var entries: [NodeEnded.Entry] = []
+        var (untold, told): ([Entry], [Entry]) = ([], [])
+        for var entry in open {
+            let progress = entry.progress
+            // The end is read first: deliveries before the end are in the same report.
+            let isEnded = !progress.isTold
+            let (delivered, blocks) = (
+                progress.deliveredCount, progress.walkedBlocks / entry.loopCount
+            )
+            let age = now - entry.told
+            let hasNews = delivered > entry.delivered || blocks > entry.blocks
+            guard isEnded || hasNews && age >= newsPause || age >= namingPause,
+                entries.count < NodeLimits.endedEntriesMax
+            else {
+                untold.append(entry)
+                continue
+            }
+            entries.append(
+                NodeEnded.Entry(
+                    project: progress.project, messageNumber: progress.number,
+                    delivered: delivered - entry.delivered,
+                    blocks: UInt32(clamping: blocks - entry.blocks), isEnded: isEnded))
+            if isEnded { continue }
+            (entry.delivered, entry.blocks, entry.told) = (delivered, blocks, now)
+            told.append(entry)
+        }
+        // Fanouts beyond the bound of a report are the first of the next.
+        open = untold + told
+        return entries.isEmpty ? nil : NodeEnded(entries: entries)
+    }
+}
+
+extension FanoutKey {
+    fileprivate init(_ fanout: Fanout) {
+        self.init(project: fanout.project, number: fanout.header.number)
+    }
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-7: the formats of links. HELLO tells the formats that a node understands, and a node sends no frame that the other
+// node does not understand, so nodes of two programs work together while a cluster is upgraded. Rests on NodeHello.
+
+import MartletForwarding
+import MartletWire
+
+/// Formats of links. A format has all frames of the formats before, and the forwarded commands of `ForwardingFormat`.
+enum LinkFormat {
+    /// The reports ENDED and NODE_FIGURES. Commands have their bytes of format 1.
+    private static let reports: UInt8 = 2
+    /// The formats that this program understands.
+    static let readable = ForwardingFormat.readable.lowerBound...reports
+
+    /// Whether the other node understands and sends reports.
+    static func hasReports(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(reports) }
+}
