@@ -262,8 +262,7 @@ public final class Broker: Sendable {
             configuration.loopCount > 0
             ? configuration.loopCount : max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
         let numbers = ConnectionNumbers(
-            clock: configuration.cluster == nil ? nil : clock,
-            cluster: committer.cluster)
+            committer.cluster.map { ConnectionNumbers.Node($0, clock: clock) })
         let refusalLog = RefusalLog(configuration.logger)
         let ceiling =
             configuration.deliveriesPerSecond > 0

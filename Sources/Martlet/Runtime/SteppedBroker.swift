@@ -84,7 +84,8 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
             configuration.deliveriesPerSecond > 0
             ? DeliveryCeiling(perSecond: configuration.deliveriesPerSecond) : nil
         committerTransport = transport(loopCount)
-        let numbers = ConnectionNumbers(clock: node == nil ? nil : clock)
+        let numbers = ConnectionNumbers(
+            cluster.map { ConnectionNumbers.Node($0, clock: clock) })
         let refusalLog = RefusalLog(configuration.logger)
         var contexts: [LoopContext] = []
         loops = .allocate(capacity: loopCount)
