@@ -395,9 +395,9 @@ let package = Package(
             name: "MartletClusterTests",
             dependencies: [
                 "Martlet", "MartletBits", "MartletBridge", "MartletClient", "MartletCluster",
-                "MartletCrypto", "MartletLZ4", "MartletPostgres", "MartletEngine", "MartletRows",
-                "MartletBase", "MartletSimulator", "MartletStore", "MartletTLS", "MartletWire",
-                "CSpawn",
+                "MartletCrypto", "MartletGateway", "MartletLZ4", "MartletPostgres", "MartletEngine",
+                "MartletRows", "MartletBase", "MartletSimulator", "MartletStore", "MartletTLS",
+                "MartletWire", "CSpawn",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: common),

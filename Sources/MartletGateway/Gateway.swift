@@ -24,6 +24,8 @@ public final class Gateway: Sendable {
     private let refusalLog: RefusalLog
     /// A hook for tests: called before a route's handler. The gateway refuses the call with the returned error.
     private let fault: (@Sendable (GatewayCall) -> GatewayError?)?
+    /// OPS-7: whether the node is drained. A hook for tests gives another answer than the broker.
+    private let isDrained: @Sendable () -> Bool
     private let requestsInProgress = Atomic<Int>(0)
     private let exchangesInProgress = Atomic<Int>(0)
     /// Port of the listening socket; 0 before the server listens.
@@ -37,8 +39,10 @@ public final class Gateway: Sendable {
 
     package init(
         _ broker: Broker, _ configuration: GatewayConfiguration,
-        doors: [any GatewayDoor] = [], fault: (@Sendable (GatewayCall) -> GatewayError?)? = nil
+        doors: [any GatewayDoor] = [], isDrained: (@Sendable () -> Bool)? = nil,
+        fault: (@Sendable (GatewayCall) -> GatewayError?)? = nil
     ) {
+        self.isDrained = isDrained ?? { [broker] in broker.isDrained }
         self.broker = broker
         self.configuration = configuration
         self.fault = fault
@@ -79,7 +83,7 @@ public final class Gateway: Sendable {
     public func answer(_ call: GatewayCall) async -> GatewayAnswer {
         switch await admit(call) {
         case .admitted(let admitted): await answer(admitted, body: call.body)
-        case .refused(let answer): answer
+        case .refused(let answer), .turnedAway(let answer): answer
         }
     }
 
@@ -101,6 +105,8 @@ public final class Gateway: Sendable {
     enum Admission: Sendable {
         case admitted(Admitted)
         case refused(GatewayAnswer)
+        /// As `refused`, and the caller is to turn to another node on another connection (OPS-7).
+        case turnedAway(GatewayAnswer)
     }
 
     /// GW-15: judges a call by its head: path, method and credential. The body has not come yet, and nothing is kept
@@ -124,6 +130,9 @@ public final class Gateway: Sendable {
                     owner = caller.projectID
                 case .other(let name): owner = name
                 case .stranger: owner = nil
+                }
+                guard !route.isSending || !isDrained() else {
+                    return .turnedAway(refusal(MartletError.drained, of: route, after: began))
                 }
                 return .admitted(Admitted(call: call, route: route, owner: owner))
             } catch {

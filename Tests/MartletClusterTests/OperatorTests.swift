@@ -9,6 +9,7 @@ import Martlet
 import MartletBase
 import MartletClient
 import MartletCluster
+import MartletGateway
 import MartletPostgres
 import Synchronization
 import Testing
@@ -154,6 +155,16 @@ struct OperatorTests {
         await #expect(throws: MartletError.self) {
             try await bench.broker(drained).checkWrites()
         }
+        func send() async throws -> Int {
+            let gateway = Gateway(bench.broker(drained))
+            let call = try #require(
+                GatewayCall(
+                    .post, target: "/v1/projects/\(Self.project)/messages:send",
+                    headers: [("authorization", "Bearer \(key.text)")],
+                    body: Array(#"{"message":{"topic":"tides","data":{"n":"1"}}}"#.utf8)))
+            return await gateway.answer(call).status
+        }
+        #expect(try await send() == 503)
         // The node follows, and commands on its machine go on.
         _ = try await bench.broker(drained).createServerKey(named: "l", in: Self.project)
         try bench.waitUntilEqual(drained, other)
@@ -161,6 +172,7 @@ struct OperatorTests {
 
         try log.withdraw(NodeWish(node: name, kind: .drain), within: .ample)
         try await wait("the node takes no clients again") { (try? await connect()) != nil }
+        #expect(try await send() == 200)
         try await bench.end()
     }
 

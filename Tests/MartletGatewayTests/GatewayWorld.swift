@@ -8,7 +8,16 @@ import Logging
 import Martlet
 import MartletClient
 import MartletGateway
+import Synchronization
 import Testing
+
+/// Whether a node is drained, as a test decides.
+final class DrainSign: Sendable {
+    private let state = Atomic(false)
+
+    var isSet: Bool { state.load(ordering: .acquiring) }
+    func set(_ isSet: Bool) { state.store(isSet, ordering: .releasing) }
+}
 
 /// A running broker, and a gateway in front of it.
 final class GatewayWorld: Sendable {
@@ -33,10 +42,12 @@ final class GatewayWorld: Sendable {
 
     /// - Parameters:
     ///   - faults: what the gateway answers in its place.
+    ///   - drain: whether the node is drained; nil: as the broker says.
     ///   - settings: settings of the broker that differ from a test's.
     ///   - change: settings of the gateway that differ from a test's.
     static func open(
         in folder: TestFolder = TestFolder(), clock: TestClock? = nil, faults: Faults? = nil,
+        drain: DrainSign? = nil,
         broker settings: (inout BrokerConfiguration) -> Void = { _ in },
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws -> GatewayWorld {
@@ -47,8 +58,11 @@ final class GatewayWorld: Sendable {
         configuration.address.port = 0
         configuration.logger.logLevel = .critical
         change(&configuration)
+        let isDrained: (@Sendable () -> Bool)? = drain.map { sign in { @Sendable in sign.isSet } }
         return GatewayWorld(
-            folder, broker, Gateway(broker, configuration) { faults?.take($0) },
+            folder, broker,
+            Gateway(
+                broker, configuration, isDrained: isDrained, fault: { faults?.take($0) }),
             serverKey: key.text, senderID: try broker.project(project).senderID)
     }
 

@@ -211,10 +211,9 @@ extension OverHTTP {
         @Test("GW-5 GW-6 a token endpoint that cannot answer for now says when to come back")
         func unavailable() async throws {
             try await TestFolder.withBroker { broker in
-                let gateway = Gateway(broker, .init()) { _ in
-                    GatewayError(
-                        MartletError(.unavailable, "Full.", retryDelayMilliseconds: 1500))
-                }
+                let full = GatewayError(
+                    MartletError(.unavailable, "Full.", retryDelayMilliseconds: 1500))
+                let gateway = Gateway(broker, .init(), fault: { _ in full })
                 let call = try #require(GatewayCall(.post, target: "/token"))
                 let answer = await gateway.answer(call)
                 #expect(answer.status == 503)

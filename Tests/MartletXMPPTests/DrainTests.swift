@@ -7,7 +7,13 @@ import Foundation
 import Martlet
 import MartletXMPP
 import ServiceLifecycle
+import Synchronization
 import Testing
+
+/// Whether a node is drained, as the test decides.
+private final class DrainSign: Sendable {
+    let isSet = Atomic(false)
+}
 
 extension OverXMPP {
     @Suite("XMPP: draining", .serialized, .timeLimit(.minutes(3)))
@@ -73,6 +79,33 @@ extension OverXMPP {
                 #expect(await old.readToEnd().contains("<reset "))
                 try await new.acknowledge(next)
                 #expect(try await new.ping() == "")
+            }
+        }
+
+        @Test("OPS-7 GW-10 a drained node sends app servers away, and takes them again later")
+        func drainedNode() async throws {
+            let sign = DrainSign()
+            try await XMPPWorld.run(isDrained: { sign.isSet.load(ordering: .acquiring) }) {
+                world in
+                let token = try await world.newToken()
+                let peer = try await world.newAppServer()
+                let stranger = try await world.newPeer()
+                try await stranger.open()
+                try await world.sendUpstream("a", from: token)
+                let message = try await peer.hear()
+                sign.isSet.store(true, ordering: .releasing)
+                #expect(try await peer.hear() == Self.draining)
+                let refused = try await peer.ask(#"{"to": "\#(token)", "message_id": "1"}"#)
+                #expect(refused.text("error") == "CONNECTION_DRAINING")
+                // What is unacknowledged is finished on the connection, which then ends by itself.
+                try await peer.acknowledge(message)
+                #expect(await peer.readToEnd().contains("<system-shutdown "))
+                #expect(await stranger.readToEnd().contains("<system-shutdown "))
+                let late = try await world.newPeer()
+                try await late.write(StanzaPeer.header)
+                #expect(await late.readToEnd().contains("<system-shutdown "))
+                sign.isSet.store(false, ordering: .releasing)
+                #expect(try await world.newAppServer().ping() == "")
             }
         }
 

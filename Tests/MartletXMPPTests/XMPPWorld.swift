@@ -96,11 +96,13 @@ struct XMPPWorld: Sendable {
     /// - Parameters:
     ///   - settings: settings of the broker that differ from a test's.
     ///   - fault: what the broker answers in the place of what it would.
+    ///   - isDrained: whether the node is drained.
     ///   - change: settings of the server that differ from a test's.
     static func run(
         in folder: XMPPFolder? = nil,
         broker settings: (inout BrokerConfiguration) -> Void = { _ in },
         fault: (@Sendable (OutgoingMessage) -> MartletError?)? = nil,
+        isDrained: (@Sendable () -> Bool)? = nil,
         _ change: (inout XMPPConfiguration) -> Void = { _ in },
         _ body: (XMPPWorld) async throws -> Void
     ) async throws {
@@ -113,7 +115,8 @@ struct XMPPWorld: Sendable {
         configuration.addresses = [.init(port: 0)]
         configuration.logger.logLevel = .critical
         change(&configuration)
-        let server = try XMPPServer(broker, configuration, fault: fault)
+        let server = try XMPPServer(
+            broker, configuration, fault: fault, isDrained: isDrained)
         let services = ServiceGroup(
             configuration: .init(
                 services: [BrokerService(broker), server], logger: configuration.logger))

@@ -39,6 +39,21 @@ extension Broker {
     }
 }
 
+extension Broker {
+    /// OPS-7: whether the operator has drained the node, or the node has stopped following. Clients then go to other
+    /// nodes, and administrators stay.
+    package var isDrained: Bool { committer.cluster?.isDrained ?? false }
+}
+
+extension MartletError {
+    /// OPS-7: the refusal of a client of a drained node.
+    package static var drained: MartletError {
+        MartletError(
+            .unavailable, "This node of the cluster is drained; connect to another node.",
+            retryDelayMilliseconds: 1000)
+    }
+}
+
 extension Committer {
     /// OPS-7: the reason for which the node takes no changes; nil: it takes them.
     var clusterTrouble: String? {

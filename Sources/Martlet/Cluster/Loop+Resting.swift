@@ -51,8 +51,8 @@ extension Loop where Kernel: ~Copyable {
     func requireWork(_ hello: Hello) throws(MartletError) {
         guard isResting else { return }
         if case .administrator = hello { return }
-        throw MartletError(
-            .unavailable, "This node of the cluster is drained; connect to another node.",
-            retryDelayMilliseconds: context.configuration.reconnectDelayMilliseconds)
+        var error = MartletError.drained
+        error.retryDelayMilliseconds = context.configuration.reconnectDelayMilliseconds
+        throw error
     }
 }

@@ -64,14 +64,18 @@ final class ServerCore: Sendable {
     let metrics: XMPPMetrics
     /// A hook for tests: called before a send. The send is refused with the returned error.
     let fault: (@Sendable (OutgoingMessage) -> MartletError?)?
+    /// OPS-7: whether the node is drained.
+    let isDrained: @Sendable () -> Bool
     private let state = Mutex(State())
 
     var logger: Logger { configuration.logger }
 
     init(
         _ broker: Broker, _ configuration: XMPPConfiguration,
-        _ fault: (@Sendable (OutgoingMessage) -> MartletError?)?
+        _ fault: (@Sendable (OutgoingMessage) -> MartletError?)?,
+        isDrained: @escaping @Sendable () -> Bool
     ) {
+        self.isDrained = isDrained
         self.broker = broker
         self.fault = fault
         self.configuration = configuration
@@ -111,6 +115,13 @@ final class ServerCore: Sendable {
     /// Runs a body on each connection's event loop.
     func forEach(_ body: @escaping @Sendable (AppServerHandler) -> Void) {
         for port in state.withLock({ Array($0.connections.values) }) { port.run(body) }
+    }
+
+    /// OPS-7: sends the app servers of a drained node away. Called again and again, because a sign-in may have been under
+    /// way; a connection that drains goes on draining.
+    func rest() {
+        guard isDrained() else { return }
+        forEach { $0.drain(for: .rest) }
     }
 
     /// Completes when no connection is left.

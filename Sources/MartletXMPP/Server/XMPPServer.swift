@@ -28,13 +28,16 @@ public final class XMPPServer: Service {
     public convenience init(
         _ broker: Broker, _ configuration: XMPPConfiguration
     ) throws(MartletError) {
-        try self.init(broker, configuration, fault: nil)
+        try self.init(broker, configuration, fault: nil, isDrained: nil)
     }
 
-    /// - Parameter fault: a hook for tests: called before a send. The send is refused with the returned error.
+    /// - Parameters:
+    ///   - fault: a hook for tests: called before a send. The send is refused with the returned error.
+    ///   - isDrained: a hook for tests: whether the node is drained; nil: as the broker says.
     package init(
         _ broker: Broker, _ configuration: XMPPConfiguration,
-        fault: (@Sendable (OutgoingMessage) -> MartletError?)?
+        fault: (@Sendable (OutgoingMessage) -> MartletError?)?,
+        isDrained: (@Sendable () -> Bool)?
     ) throws(MartletError) {
         certificate = try ServerCertificate(
             configuration.certificate, setting: configuration.certificateSetting)
@@ -43,7 +46,8 @@ public final class XMPPServer: Service {
                 .invalidArgument, "\(error)",
                 field: configuration.certificateSetting + "-certificate")
         }
-        core = ServerCore(broker, configuration, fault)
+        core = ServerCore(
+            broker, configuration, fault, isDrained: isDrained ?? { broker.isDrained })
         bound = group.next().makePromise(of: [UInt16].self)
     }
 
@@ -81,7 +85,10 @@ public final class XMPPServer: Service {
         let eventLoop = group.next()
         let looking = eventLoop.scheduleRepeatedTask(
             initialDelay: .zero, delay: .milliseconds(XMPPLimits.receiptsMilliseconds)
-        ) { _ in core.lookForReceipts() }
+        ) { _ in
+            core.lookForReceipts()
+            core.rest()
+        }
         let watch = Task { [certificate] in
             await certificate.watch(by: core.broker, core.logger)
         }

@@ -185,10 +185,16 @@ extension AppServerHandler {
     /// Tells the app server to turn to another connection. Answers to sends and acknowledgements still go over this
     /// connection.
     func drain(for reason: Drain) {
-        guard drain == nil, phase != .closing else { return }
+        guard phase != .closing else { return }
+        if case .certificate = drain, reason.isSoon {
+            drain = reason
+            after(drainMax) { $0.endDrained() }
+            return checkDrained()
+        }
+        guard drain == nil else { return }
         guard case .bound = phase, let sender else {
-            guard case .shutdown = reason else { return }
-            return fail(StreamError(.systemShutdown, "The broker ends."))
+            guard reason.isSoon else { return }
+            return fail(StreamError(.systemShutdown, reason.text))
         }
         drain = reason
         drainBegan = .now()
@@ -210,12 +216,12 @@ extension AppServerHandler {
     }
 
     private var drainMin: TimeAmount {
-        if case .shutdown = drain { return .milliseconds(XMPPLimits.shutdownMillisecondsMin) }
+        if drain?.isSoon ?? false { return .milliseconds(XMPPLimits.shutdownMillisecondsMin) }
         return .seconds(core.configuration.drainSecondsMin)
     }
 
     private var drainMax: TimeAmount {
-        if case .shutdown = drain { return .seconds(XMPPLimits.shutdownSecondsMax) }
+        if drain?.isSoon ?? false { return .seconds(XMPPLimits.shutdownSecondsMax) }
         return .seconds(core.configuration.drainSecondsMax)
     }
 
@@ -228,10 +234,7 @@ extension AppServerHandler {
     }
 
     private func endDrained() {
-        switch drain {
-        case .shutdown: fail(StreamError(.systemShutdown, "The broker ends."))
-        case .certificate: fail(StreamError(.reset, "The certificate of the server has changed."))
-        case nil: break
-        }
+        guard let drain else { return }
+        fail(StreamError(drain.isSoon ? .systemShutdown : .reset, drain.text))
     }
 }

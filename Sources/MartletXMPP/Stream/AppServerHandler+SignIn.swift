@@ -19,6 +19,9 @@ extension AppServerHandler {
             domain = to
         }
         sendHeader()
+        guard !core.isDrained() else {
+            return fail(StreamError(.systemShutdown, Drain.rest.text))
+        }
         guard header.namespace == Namespace.stream else {
             return fail(StreamError(.invalidNamespace, "A stream is in \(Namespace.stream)."))
         }

@@ -39,6 +39,20 @@ final class AppServerHandler: ChannelDuplexHandler {
     enum Drain: Sendable {
         case certificate
         case shutdown
+        /// OPS-7: the node is drained.
+        case rest
+
+        /// Whether the app server has some seconds only, because the process ends or the node is drained.
+        var isSoon: Bool { if case .certificate = self { false } else { true } }
+
+        /// The sentence at the end of the connection.
+        var text: String {
+            switch self {
+            case .certificate: "The certificate of the server has changed."
+            case .shutdown: "The broker ends."
+            case .rest: "This node of the cluster is drained; connect to another node."
+            }
+        }
     }
 
     let core: ServerCore
