@@ -21,6 +21,8 @@ struct HeldHello {
     let since: UInt64
     /// Whether the device is better served by an old store than by none.
     var mayBeOld = false
+    /// The second of the loop before which the HELLO waits in any case.
+    var earliest: UInt32 = 0
 }
 
 extension MartletError {
@@ -48,12 +50,10 @@ extension Loop where Kernel: ~Copyable {
     ) throws(MartletError) -> Bool {
         guard let cluster = context.committer.cluster, error.isFinal else { return false }
         let now = SystemClock.monotonicNanoseconds()
-        helloHeld.append(
+        hold(
             HeldHello(
                 id: connection.pointee.id, hello: hello, charge: try charge(connection),
-                frameBytes: servedBytes, since: now))
-        connection.pointee.phase = .registering
-        cluster.waiterCount.add(1, ordering: .relaxed)
+                frameBytes: servedBytes, since: now), connection, cluster)
         // Also a store that has everything now may have been older at the reading before.
         if cluster.isCurrent(at: now) {
             mustLookAgain = true
@@ -75,14 +75,47 @@ extension Loop where Kernel: ~Copyable {
         guard !cluster.isCurrent(at: now), context.committer.clusterTrouble == nil else {
             return false
         }
-        helloHeld.append(
+        hold(
             HeldHello(
                 id: connection.pointee.id, hello: hello, charge: try charge(connection),
-                frameBytes: servedBytes, since: now, mayBeOld: true))
-        connection.pointee.phase = .registering
-        cluster.waiterCount.add(1, ordering: .relaxed)
+                frameBytes: servedBytes, since: now, mayBeOld: true), connection, cluster)
         transport.wake(context.committerAddress, value: 1)
         return true
+    }
+
+    /// OPS-7: seconds between two turns after which the loop was away: the process was frozen, or had no processor. A
+    /// loop waits for events for a second at most.
+    static var awaySeconds: UInt32 { 3 }
+    /// OPS-7: seconds after an absence in which HELLOs of devices are held. A connection that the kernel has taken
+    /// meanwhile is read from some turns later.
+    static var returnSeconds: UInt32 { 2 }
+
+    /// OPS-7: holds the HELLO of a device that came while the loop was away, until the loop's next second. The device may
+    /// have given up, and may be connected to another node. The end of its connection here is then among the events until
+    /// that second. Answered at once, the dead connection would be the later one, and *replaced* would end the living
+    /// connection for good.
+    /// - Returns: false if the loop was not away.
+    mutating func holdAfterAbsence(
+        _ hello: Hello, _ connection: UnsafeMutablePointer<Connection>
+    ) throws(MartletError) -> Bool {
+        guard lastTick < returnEnds, let cluster = context.committer.cluster,
+            case .device = hello
+        else { return false }
+        hold(
+            HeldHello(
+                id: connection.pointee.id, hello: hello, charge: try charge(connection),
+                frameBytes: servedBytes, since: SystemClock.monotonicNanoseconds(),
+                mayBeOld: true, earliest: lastTick &+ 1), connection, cluster)
+        transport.wake(context.committerAddress, value: 1)
+        return true
+    }
+
+    private mutating func hold(
+        _ held: HeldHello, _ connection: UnsafeMutablePointer<Connection>, _ cluster: ClusterState
+    ) {
+        helloHeld.append(held)
+        connection.pointee.phase = .registering
+        cluster.waiterCount.add(1, ordering: .relaxed)
     }
 
     /// Looks again at the HELLOs that waited for the present state of the store.
@@ -94,7 +127,9 @@ extension Loop where Kernel: ~Copyable {
         swap(&held, &helloHeld)
         for one in held {
             let isCurrent = cluster.isCurrent(at: one.since)
-            guard isCurrent || now - one.since > Self.newerNanoseconds else {
+            guard lastTick >= one.earliest,
+                isCurrent || now - one.since > Self.newerNanoseconds
+            else {
                 helloHeld.append(one)
                 continue
             }

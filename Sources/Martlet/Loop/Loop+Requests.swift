@@ -24,7 +24,9 @@ extension Loop where Kernel: ~Copyable {
             guard phase == .hello else {
                 throw MartletError(.protocolViolation, "HELLO comes once, as the first frame.")
             }
-            if try holdForMarks(hello, connection) { return }
+            let isHeld =
+                try holdAfterAbsence(hello, connection) || holdForMarks(hello, connection)
+            if isHeld { return }
             do { try open(hello, connection) } catch let error as MartletError {
                 if try !holdForNewer(hello, error, connection) {
                     try refuse(hello, error, connection)

@@ -170,6 +170,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var helloHeld: [HeldHello] = []
     /// OPS-7: whether some of them need not wait.
     var mustLookAgain = false
+    /// OPS-7: the second before which HELLOs of devices are held, because the loop was away.
+    var returnEnds: UInt32 = 0
     /// REG-10: refusals that wait, in the order of their ends.
     var heldRefusals: [HeldRefusal] = []
     /// OPS-6: looks at the certificate of the port. One loop of a broker has a use for the watch.
@@ -264,6 +266,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         // The time is read before the events, so no deadline counts time before the start of its connection.
         let now = seconds
         let isTickDue = now != lastTick
+        if now &- lastTick > Self.awaySeconds { returnEnds = now &+ Self.returnSeconds }
         lastTick = now
         goOnWithTickets()
         while let event = transport.nextEvent() {
