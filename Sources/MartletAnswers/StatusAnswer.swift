@@ -126,6 +126,10 @@ package struct StatusAnswer: Encodable, Sendable {
                 node.delivered, nodesBefore[node.node] ?? node.delivered)
             return node
         }
+        // A node that comes or goes changes the sum, and has delivered nothing by that.
+        if let nodes = result.nodes {
+            result.deliveriesPerSecond = nodes.reduce(0) { $0 + $1.deliveriesPerSecond }
+        }
         return result
     }
 

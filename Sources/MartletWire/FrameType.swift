@@ -135,6 +135,8 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case nodeUpstream = 0xC8
     case seed = 0xC9
     case nodeFigures = 0xCA
+    case nodeWatch = 0xCB
+    case nodeEvents = 0xCC
 }
 
 extension FrameType {

@@ -195,6 +195,8 @@ package enum NodeFrame: Sendable, Hashable {
     case upstream(NodeUpstream)
     case seed(NodeSeed)
     case figures(NodeFigures)
+    case watch(NodeWatch)
+    case watched(NodeEvents)
 
     private var frame: any WireFrame {
         switch self {
@@ -213,6 +215,8 @@ package enum NodeFrame: Sendable, Hashable {
         case .upstream(let frame): frame
         case .seed(let frame): frame
         case .figures(let frame): frame
+        case .watch(let frame): frame
+        case .watched(let frame): frame
         }
     }
 
@@ -246,6 +250,8 @@ package enum NodeFrame: Sendable, Hashable {
             case .nodeUpstream: .upstream(try NodeUpstream(from: &reader))
             case .seed: .seed(try NodeSeed(from: &reader))
             case .nodeFigures: .figures(try NodeFigures(from: &reader))
+            case .nodeWatch: .watch(try NodeWatch(from: &reader))
+            case .nodeEvents: .watched(try NodeEvents(from: &reader))
             default: throw .unexpectedFrame(type)
             }
         try reader.finish()

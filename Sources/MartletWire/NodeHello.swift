@@ -66,7 +66,7 @@ package struct NodeHello: WireFrame {
     package var isActive: Bool
     /// Formats of rows for reading and writing.
     package var rowFormats: ClosedRange<UInt16>
-    /// Formats of the link for reading: forwarded commands, outcomes and reports.
+    /// Formats of the link for reading: forwarded commands, outcomes, reports and events.
     package var commandFormats: ClosedRange<UInt8>
 
     package init(

@@ -23,6 +23,9 @@ package enum NodeLimits {
     /// and has some 100 KiB at most.
     package static let figureProjectsMax = 256
     package static let figureFanoutsMax = 256
+    /// EMB-3: projects of which a node asks others for events. A console has 64 streams of events, and each watched
+    /// project has a buffer of 1024 events on each node.
+    package static let watchedProjectsMax = 256
     /// OPS-7: bytes of a part of a file in SEED. A part is written between other frames, so a row does not wait for
     /// long.
     package static let seedPartBytesMax = 1 << 20

@@ -78,6 +78,10 @@ import Testing
         case .broker(.groupAccepted(let frame)): frame.failures.contains { $0.word == .internal }
         case .broker(.multicastResult(let frame)):
             frame.failures.contains { $0.word == .internal }
+        case .node(.watched(let frame)):
+            frame.events.contains { event in
+                if case .refused(let error) = event { error.word == .internal } else { false }
+            }
         default: false
         }
     }
@@ -103,7 +107,7 @@ import Testing
     func randomBytes() {
         var random = SeededGenerator(state: 5228)
         for _ in 0..<200_000 {
-            let type = UInt8.random(in: 0...0xCA, using: &random)
+            let type = UInt8.random(in: 0...0xCC, using: &random)
             let count = Int.random(in: 0...48, using: &random)
             // Small numbers make counts that nearly fit.
             let body = (0..<count).map { _ in

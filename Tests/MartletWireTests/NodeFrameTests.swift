@@ -31,6 +31,26 @@ private let load: BrokerStatus = {
     return status
 }()
 
+private let watched: NodeEvents = {
+    var sums = NodeEvents.Sums()
+    (sums.accepted, sums.upstream, sums.refused) = (2, 1, 1)
+    (sums.connected, sums.disconnected, sums.dropped) = (5, 3, 4)
+    (sums.counts.targeted, sums.counts.acknowledged) = (40, 38)
+    return NodeEvents(
+        node: "b", project: ProjectNumber(7), connectionCount: 12, sums: sums,
+        events: [
+            .accepted(
+                messageID: "projects/tides/messages/9", recipientCount: 40, isDeferred: false,
+                isScheduled: true),
+            .progress(
+                messageID: "projects/tides/messages/8", recipientCount: 40, deliveredCount: 39,
+                isDone: true),
+            .refused(
+                MartletError(
+                    .quotaExceeded, "Too much.", field: "target", retryDelayMilliseconds: 500)),
+        ])
+}()
+
 let nodeVectors: [String: AnyFrame] = [
     "node-hello": .node(
         .hello(
@@ -76,13 +96,43 @@ let nodeVectors: [String: AnyFrame] = [
                 content: Array(0...31 as ClosedRange<UInt8>)))),
     "node-figures": .node(
         .figures(NodeFigures(node: "b", isActive: false, fanouts: [], status: load))),
+    "node-watch": .node(
+        .watch(NodeWatch(projects: [NodeWatch.Entry(project: ProjectNumber(7), id: "tides")]))),
+    "node-events": .node(.watched(watched)),
 ]
 
 extension RandomFrames {
     private mutating func sixteen() -> [UInt8] { (0..<16).map { _ in u8() } }
 
+    private mutating func nodeEvents() -> NodeEvents {
+        var sums = NodeEvents.Sums()
+        (sums.accepted, sums.upstream, sums.refused) = (u64(), u64(), u64())
+        (sums.connected, sums.disconnected, sums.dropped) = (u64(), u64(), u64())
+        sums.counts = counts()
+        return NodeEvents(
+            node: text(), project: ProjectNumber(u32()), connectionCount: u64(), sums: sums,
+            events: list { frames in
+                switch Int.random(in: 0..<3, using: &frames.random) {
+                case 0:
+                    .accepted(
+                        messageID: frames.text(), recipientCount: frames.u64(),
+                        isDeferred: frames.flag(), isScheduled: frames.flag())
+                case 1:
+                    .progress(
+                        messageID: frames.text(), recipientCount: frames.u64(),
+                        deliveredCount: frames.u64(), isDone: frames.flag())
+                default:
+                    .refused(
+                        MartletError(
+                            frames.one(), frames.text(), field: frames.text(),
+                            byteOffset: frames.flag() ? nil : frames.u32() >> 1,
+                            retryDelayMilliseconds: frames.flag() ? nil : frames.u32() >> 1))
+                }
+            })
+    }
+
     mutating func node() -> NodeFrame {
-        switch Int.random(in: 0..<15, using: &random) {
+        switch Int.random(in: 0..<17, using: &random) {
         case 0:
             .hello(
                 NodeHello(
@@ -126,6 +176,11 @@ extension RandomFrames {
                 NodeFigures(
                     node: text(), isActive: flag(), fanouts: list { $0.fanout() },
                     status: status()))
+        case 14:
+            .watch(
+                NodeWatch(
+                    projects: list { .init(project: ProjectNumber($0.u32()), id: $0.text()) }))
+        case 15: .watched(nodeEvents())
         default: .seed(NodeSeed(one(), of: one(), offset: u64(), content: bytes()))
         }
     }
@@ -135,7 +190,7 @@ extension RandomFrames {
     /// Types of frames of a link alone.
     private static let types: [FrameType] = [
         .row, .committed, .applied, .forward, .outcome, .head, .ended, .listen, .nodeUpstream,
-        .seed, .nodeFigures,
+        .seed, .nodeFigures, .nodeWatch, .nodeEvents,
     ]
 
     @Test("OPS-7 a client and a broker never take a frame of a link", arguments: types)

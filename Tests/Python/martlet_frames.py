@@ -295,6 +295,11 @@ FRAMES = [
                             ("store bytes", "u64"), ("allocated bytes", "u64"),
                             ("projects", A_PROJECT_STATUS), ("nodes", "end"),
                             ("nodes", A_NODE_STATUS)]),
+    (0xCB, "NODE_WATCH", [("projects", [("project", "u32"), ("ID", "str")])]),
+    (0xCC, "NODE_EVENTS", [("node", "str"), ("project", "u32"), ("connections", "u64"),
+                           ("accepted", "u64"), ("upstream", "u64"), ("refusals", "u64"),
+                           ("connected", "u64"), ("disconnected", "u64"), ("dropped", "u64"),
+                           *COUNTS, ("events", "all")]),
 ]
 NAMES = {number: name for number, name, _ in FRAMES}
 NUMBERS = {name: number for number, name, _ in FRAMES}

@@ -149,6 +149,7 @@ extension Committer {
             forward(node, links, &outstanding, &session)
             relay(node, links, &relaySession)
             links.reports.tell(at: ClusterState.now)
+            tickWatches(SystemClock.monotonicNanoseconds())
             var isAtEnd = true
             if !node.isStopped {
                 let read = node.follow()

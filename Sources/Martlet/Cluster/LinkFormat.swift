@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: the formats of links. HELLO tells the formats that a node understands, and a node sends no frame that the other
-// node does not understand, so nodes of two programs work together while a cluster is upgraded. Rests on NodeHello.
+// OPS-7: the formats of links. HELLO tells the formats that a node understands, and a node sends no frame that the
+// other node does not understand, so nodes of two programs work together while a cluster is upgraded. Rests on NodeHello.
 
 import MartletForwarding
 import MartletWire
@@ -10,9 +10,14 @@ import MartletWire
 enum LinkFormat {
     /// The reports ENDED and NODE_FIGURES. Commands have their bytes of format 1.
     private static let reports: UInt8 = 2
+    /// The events of watched projects, NODE_WATCH and NODE_EVENTS.
+    private static let watches: UInt8 = 3
     /// The formats that this program understands.
-    static let readable = ForwardingFormat.readable.lowerBound...reports
+    static let readable = ForwardingFormat.readable.lowerBound...watches
 
     /// Whether the other node understands and sends reports.
     static func hasReports(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(reports) }
+
+    /// Whether the other node understands and sends events of watched projects.
+    static func hasWatches(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(watches) }
 }

@@ -51,6 +51,8 @@ final class NodeLinks: Sendable {
     let reports = FanoutReports()
     /// FAN-8: the loads of the other nodes.
     let figures = NodeFigureBook()
+    /// EMB-3: the events of watched projects.
+    let watches: WatchRelay
     private let state = Mutex(State())
     private let cluster: ClusterState
     private let secret: [UInt8]
@@ -69,6 +71,7 @@ final class NodeLinks: Sendable {
         self.network = network
         node = configuration.node
         address = configuration.address
+        watches = WatchRelay(configuration.node)
         self.cluster = cluster
         // The secret of links is another one than the secret of access tokens, so neither tells of the other.
         self.secret = AuthenticationKey(secret).code(
@@ -199,13 +202,11 @@ final class NodeLinks: Sendable {
         Self.ignoreBrokenPipes()
         var epoch: UInt32?
         var isStranger = true
-        var peerName = ""
-        var takesReports = false
-        var reported = Duration.zero
+        var talk = LinkTalk(isActive: true)
         let remote = RemoteListeners(outbox)
         defer {
             if let committer = committer.withLock({ $0 }) { remote.leave(committer) }
-            changeFanouts { parts.leave(outbox, at: $0) }
+            end(talk, outbox)
         }
         _ = socket.serve(
             secret: secret, isServer: true, outbox,
@@ -214,10 +215,7 @@ final class NodeLinks: Sendable {
                 state.withLock { $0.strangerCount -= 1 }
             },
             tick: {
-                if takesReports {
-                    changeFanouts { parts.check(outbox, at: $0, clock: ClusterState.now) }
-                    figures.tell(outbox, of: peerName, &reported)
-                }
+                tell(&talk, outbox)
                 return !isStopping
             },
             received: { frame in
@@ -231,9 +229,7 @@ final class NodeLinks: Sendable {
                         hello.commandFormats.contains(ForwardingFormat.current)
                     else { return false }
                     epoch = theirs.epoch
-                    peerName = hello.node
-                    takesReports = LinkFormat.hasReports(hello)
-                    if takesReports { parts.join(outbox) }
+                    begin(&talk, hello, outbox)
                     outbox.push(NodeFrame.hello(self.hello(isActive: true)).bytes)
                     let wanted = LivingRunsRow.Run(
                         number: 0, process: hello.process, node: hello.node)
@@ -254,16 +250,7 @@ final class NodeLinks: Sendable {
                     else { return false }
                     remote.take(frame, committer)
                     return true
-                case .ended(let frame):
-                    guard takesReports else { return false }
-                    changeFanouts {
-                        parts.take(frame, from: outbox, at: $0, clock: ClusterState.now)
-                    }
-                    return true
-                case .figures(let frame):
-                    guard takesReports, frame.node == peerName else { return false }
-                    figures.take(frame, at: ClusterState.now)
-                    return true
+                case .ended, .figures, .watch, .watched: return hear(frame, talk, outbox)
                 case .pong, .applied: return epoch != nil
                 case .row, .committed, .outcome, .head, .upstream, .seed, .error: return false
                 }
@@ -284,7 +271,7 @@ final class NodeLinks: Sendable {
     }
 
     /// FAN-1: changes parts of fanouts. An end may make room for a deferred message, which the committer begins then.
-    private func changeFanouts(_ change: (Instant) -> Void) {
+    func changeFanouts(_ change: (Instant) -> Void) {
         guard let committer = committer.withLock({ $0 }) else { return }
         change(committer.clock())
         if committer.book.takeRoom() { committer.wake() }
@@ -315,6 +302,9 @@ final class NodeLinks: Sendable {
         if mustWake { committer.wake() }
         return true
     }
+
+    /// EMB-3: the watchers of this node; nil: the node stops.
+    var watchBook: WatchBook? { committer.withLock { $0 }?.watches }
 
     // MARK: The follower's side
 
@@ -375,16 +365,14 @@ final class NodeLinks: Sendable {
             let outbox = network.makeOutbox(limit: ClusterLimits.linkBytesMax)
             do throws(NodeSocket.Failure) {
                 let socket = try network.connect(to: target.address)
-                var takesReports = false
-                var reported = Duration.zero
+                var talk = LinkTalk(isActive: false)
+                defer { end(talk, outbox) }
                 let reason = socket.serve(
                     secret: secret, isServer: false, outbox,
                     opened: { outbox.push(NodeFrame.hello(hello(isActive: false)).bytes) },
                     tick: {
-                        let now = ClusterState.now
-                        reports.tell(at: now)
-                        figures.refresh(at: now)
-                        if takesReports { figures.tellOwn(outbox, &reported) }
+                        figures.refresh(at: ClusterState.now)
+                        tell(&talk, outbox)
                         return !isStopping && self.target.map { $0 == target } ?? false
                     },
                     received: { frame in
@@ -394,8 +382,7 @@ final class NodeLinks: Sendable {
                                 return false
                             }
                             met = target.epoch
-                            takesReports = LinkFormat.hasReports(hello)
-                            if takesReports { reports.begin(outbox) }
+                            begin(&talk, hello, outbox)
                             state.withLock { state in
                                 state.outgoing = outbox
                                 state.outgoingEpoch = target.epoch
@@ -411,10 +398,7 @@ final class NodeLinks: Sendable {
                                     state.upstream[index].row = frame.row
                                 }
                             }
-                        case .figures(let frame):
-                            guard takesReports else { return false }
-                            figures.take(frame, at: ClusterState.now)
-                            return true
+                        case .figures, .watch, .watched: return hear(frame, talk, outbox)
                         case .upstream(let frame):
                             state.withLock { $0.upstream.append((nil, frame)) }
                         case .ping(let ping):
@@ -443,7 +427,6 @@ final class NodeLinks: Sendable {
                 }
             }
             outbox.end()
-            reports.end(outbox)
             let hasEnded = state.withLock { state in
                 state.upstream = []
                 guard state.outgoing === outbox else { return false }

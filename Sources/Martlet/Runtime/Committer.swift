@@ -231,9 +231,15 @@ final class Committer: Sendable {
             if let node, done.isLogged { links?.committed(node.position) }
             hasMore = done.hasMore
             let now = SystemClock.monotonicNanoseconds()
-            if watches.isWatched { watches.tick(nanoseconds: now, at: clock()) }
+            tickWatches(now)
             gathering.published(batch.count(where: \.isOfConnection), at: now, after: now - began)
         }
+    }
+
+    /// EMB-3: tells watchers the sums of the last second.
+    func tickWatches(_ nanoseconds: UInt64) {
+        guard watches.isWatched else { return }
+        watches.tick(nanoseconds: nanoseconds, at: clock(), nodes: links?.figures)
     }
 
     /// Waits until the senders that were answered last have sent again, or until the time for gathering is

@@ -9,6 +9,7 @@ import MartletBase
 import MartletDelivery
 import MartletEngine
 import MartletRows
+import MartletWire
 import Synchronization
 
 /// The watchers of a broker.
@@ -36,9 +37,11 @@ final class WatchBook: Sendable {
 
     // MARK: Watchers
 
-    func watch(_ project: ProjectNumber, id: String) -> WatchPlace {
+    /// - Parameter isRelay: whether the watcher is for another node, and gets the events of this node alone.
+    func watch(_ project: ProjectNumber, id: String, isRelay: Bool = false) -> WatchPlace {
         let before = loads()[project] ?? ProjectLoad(project)
-        let watcher = Watcher(project, id: id, now: SystemClock.now(), before: before)
+        let watcher = Watcher(
+            project, id: id, now: SystemClock.now(), before: before, isRelay: isRelay)
         let (number, isClosed) = state.withLock { state in
             state.lastNumber += 1
             if !state.isClosed {
@@ -57,6 +60,15 @@ final class WatchBook: Sendable {
             guard state.watchers.removeValue(forKey: number) != nil else { return }
             count.store(state.watchers.count, ordering: .relaxed)
             if state.watchers.isEmpty { ledgers.watchCounts(false) }
+        }
+    }
+
+    /// OPS-7: the projects that watchers of this node follow.
+    var followed: [ProjectNumber: String] {
+        guard isWatched else { return [:] }
+        return state.withLock { state in
+            let followers = state.watchers.values.filter { !$0.isRelay }
+            return Dictionary(followers.map { ($0.project, $0.id) }, uniquingKeysWith: { $1 })
         }
     }
 
@@ -135,21 +147,30 @@ final class WatchBook: Sendable {
         }
     }
 
+    /// OPS-7: tells of events on another node.
+    func heard(_ events: NodeEvents) {
+        guard isWatched else { return }
+        for watcher in watchers(of: events.project) where !watcher.isRelay { watcher.heard(events) }
+    }
+
     /// Ticks if a second has passed since the last tick.
-    func tick(nanoseconds: UInt64, at now: Instant) {
+    /// - Parameter nodes: the other nodes of a cluster.
+    func tick(nanoseconds: UInt64, at now: Instant, nodes: NodeFigureBook?) {
         guard nanoseconds &- lastTick.load(ordering: .relaxed) >= Self.tickNanoseconds else {
             return
         }
         lastTick.store(nanoseconds, ordering: .relaxed)
-        tick(at: now)
+        let living = nodes.map { Set($0.others(at: ClusterState.now).map(\.node)) }
+        tick(at: now, living: living ?? [])
     }
 
-    private func tick(at now: Instant) {
+    private func tick(at now: Instant, living: Set<String> = []) {
         let watchers = state.withLock { Array($0.watchers.values) }
         guard !watchers.isEmpty else { return }
         let loads = loads()
         for watcher in watchers {
-            watcher.tick(at: now, loads[watcher.project] ?? ProjectLoad(watcher.project))
+            watcher.tick(
+                at: now, loads[watcher.project] ?? ProjectLoad(watcher.project), living: living)
         }
     }
 

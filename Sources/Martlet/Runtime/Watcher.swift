@@ -24,6 +24,13 @@ final class Watcher: Sendable {
         var toldCount: UInt64 = 0
     }
 
+    /// The connections of the project on another node.
+    private struct Node {
+        var connectionCount: Int
+        /// Whether the node has told its load. A node that tells no load any more is gone.
+        var wasLiving = false
+    }
+
     private struct State {
         var events: [ProjectEvent] = []
         /// Events at the beginning of `events` that were taken.
@@ -37,6 +44,11 @@ final class Watcher: Sendable {
         var followed: [UInt64: Followed] = [:]
         var waiter: Waiter?
         var isClosed = false
+        /// OPS-7: by name, the other nodes with connections of the project.
+        var nodes: [String: Node] = [:]
+        /// Connections that began and ended on other nodes.
+        var connectedElsewhere: UInt64 = 0
+        var disconnectedElsewhere: UInt64 = 0
 
         mutating func add(_ event: ProjectEvent) {
             guard events.count - takenCount < Watcher.eventsMax else {
@@ -44,6 +56,41 @@ final class Watcher: Sendable {
                 return
             }
             events.append(event)
+        }
+
+        /// Counts the connections of another node.
+        mutating func hear(of news: NodeEvents) {
+            let count = Int(min(news.connectionCount, UInt64(UInt32.max)))
+            connectedElsewhere &+= news.sums.connected
+            disconnectedElsewhere &+= news.sums.disconnected
+            guard var node = nodes[news.node] else {
+                nodes[news.node] = Node(connectionCount: count)
+                return
+            }
+            // What began and ended between two links is not among the sums.
+            let expected =
+                Int64(node.connectionCount) &+ Int64(bitPattern: news.sums.connected)
+                &- Int64(bitPattern: news.sums.disconnected)
+            let missing = Int64(count) &- expected
+            if missing > 0 {
+                connectedElsewhere &+= UInt64(missing)
+            } else {
+                disconnectedElsewhere &+= missing.magnitude
+            }
+            node.connectionCount = count
+            nodes[news.node] = node
+        }
+
+        /// The connections of nodes that are gone have ended.
+        mutating func forgetNodes(but living: Set<String>) {
+            for (name, node) in nodes {
+                if living.contains(name) {
+                    nodes[name]?.wasLiving = true
+                } else if node.wasLiving {
+                    disconnectedElsewhere &+= UInt64(node.connectionCount)
+                    nodes[name] = nil
+                }
+            }
         }
 
         mutating func take() -> ProjectEvent? {
@@ -67,15 +114,24 @@ final class Watcher: Sendable {
 
     let project: ProjectNumber
     let id: String
+    /// OPS-7: whether the watcher is for another node. Such a watcher hears of no other node.
+    let isRelay: Bool
     private let state: Mutex<State>
 
-    init(_ project: ProjectNumber, id: String, now: Instant, before: ProjectLoad) {
+    init(
+        _ project: ProjectNumber, id: String, now: Instant, before: ProjectLoad,
+        isRelay: Bool = false
+    ) {
+        self.isRelay = isRelay
         self.project = project
         self.id = id
         var sums = ProjectSums(instant: now)
         sums.connectionCount = before.connectionCount
         state = Mutex(State(sums: sums, before: before))
     }
+
+    /// The sums so far.
+    var sums: ProjectSums { state.withLock { $0.sums } }
 
     /// The events that wait, sums first.
     func takeWaiting() -> [ProjectEvent] {
@@ -126,8 +182,22 @@ final class Watcher: Sendable {
         state.withLock { $0.sums.counts += DeliveryCounts(counts) }
     }
 
+    /// OPS-7: adds the events and sums of another node.
+    func heard(_ news: NodeEvents) {
+        change { state in
+            state.sums.acceptedCount &+= news.sums.accepted
+            state.sums.upstreamCount &+= news.sums.upstream
+            state.sums.refusedCount &+= news.sums.refused
+            state.sums.droppedCount &+= news.sums.dropped
+            state.sums.counts += news.sums.counts
+            state.hear(of: news)
+            for event in news.events { state.add(ProjectEvent(event)) }
+        }
+    }
+
     /// Tells the progress and the sums of the time since the last tick.
-    func tick(at now: Instant, _ load: ProjectLoad) {
+    /// - Parameter living: OPS-7: the other nodes of the cluster.
+    func tick(at now: Instant, _ load: ProjectLoad, living: Set<String> = []) {
         change { state in
             for (number, followed) in state.followed.sorted(by: { $0.key < $1.key }) {
                 let isDone = !followed.progress.isTold
@@ -142,12 +212,15 @@ final class Watcher: Sendable {
                             recipientCount: followed.progress.recipientCount,
                             deliveredCount: count, isDone: isDone)))
             }
-            state.sums.connectionCount = load.connectionCount
+            state.forgetNodes(but: living)
+            state.sums.connectionCount =
+                load.connectionCount + state.nodes.values.reduce(0) { $0 + $1.connectionCount }
             let connected = load.connectedTotal &- state.before.connectedTotal
-            state.sums.connectedCount = connected
+            state.sums.connectedCount = connected &+ state.connectedElsewhere
             // Each connection that is not open any more has ended.
             let open = connected &+ UInt64(state.before.connectionCount)
-            state.sums.disconnectedCount = open &- UInt64(load.connectionCount)
+            state.sums.disconnectedCount =
+                open &- UInt64(load.connectionCount) &+ state.disconnectedElsewhere
             var known = state.told
             known?.instant = state.sums.instant
             if known != state.sums { state.areSumsDue = true }

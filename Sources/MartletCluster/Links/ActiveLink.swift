@@ -170,7 +170,8 @@ package struct ActiveLink: Sendable {
             return [.ended(ended)]
         case .listen(let listen): return [.listen(listen)]
         case .seed(let seed): return [.seed(seed)]
-        case .hello, .error, .row, .committed, .outcome, .upstream, .figures:
+        case .hello, .error, .row, .committed, .outcome, .upstream, .figures, .watch,
+            .watched:
             throw .unexpected(frame.type)
         }
     }

@@ -122,7 +122,8 @@ package struct FollowerLink: Sendable {
         case .head(let head): return [.head(head)]
         case .upstream(let upstream): return [.upstream(upstream)]
         case .seed(let seed): return [.seed(seed)]
-        case .hello, .error, .applied, .forward, .ended, .listen, .figures:
+        case .hello, .error, .applied, .forward, .ended, .listen, .figures, .watch,
+            .watched:
             throw .unexpected(frame.type)
         }
     }

@@ -54,6 +54,12 @@ extension Schema {
             "refusals": list(object(["cause": string, "count": integer])),
             "tlsHandshakes": integer, "tlsHandshakesPerSecond": number, "tlsFailures": integer,
             "projects": list(projectLoad),
+            "nodes?": list(
+                object([
+                    "node": string, "isActive": boolean, "connections": integer,
+                    "delivered": integer, "deliveriesPerSecond": number,
+                    "acknowledged": integer,
+                ])),
         ]))
     static let status = named(
         "Status",

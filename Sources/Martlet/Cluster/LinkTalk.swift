@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What nodes tell each other over a link beside rows, commands and messages of devices: the progress of fanouts, loads,
+// and events of watched projects. Each kind goes to nodes whose HELLO names its format. Rests on NodeLinks, FanoutParts,
+// FanoutReports, NodeFigureBook and WatchRelay.
+
+import MartletBase
+import MartletWire
+
+/// The state of a link's reports. Lives on the thread of the link.
+struct LinkTalk {
+    /// Whether this node is the active node of the link.
+    let isActive: Bool
+    /// Name of the other node.
+    private(set) var node = ""
+    private(set) var hasReports = false
+    private(set) var hasWatches = false
+    /// When the loads were told last.
+    var reported = Duration.zero
+
+    init(isActive: Bool) { self.isActive = isActive }
+
+    fileprivate mutating func begin(_ hello: NodeHello) {
+        node = hello.node
+        hasReports = LinkFormat.hasReports(hello)
+        hasWatches = LinkFormat.hasWatches(hello)
+    }
+}
+
+extension NodeLinks {
+    /// The other node has presented itself.
+    func begin(_ talk: inout LinkTalk, _ hello: NodeHello, _ link: LinkOutbox) {
+        talk.begin(hello)
+        if talk.hasReports {
+            if talk.isActive { parts.join(link) } else { reports.begin(link) }
+        }
+        if talk.hasWatches { watches.join(link) }
+    }
+
+    /// Tells the other node what is new. Called at least every 100 ms.
+    func tell(_ talk: inout LinkTalk, _ link: LinkOutbox) {
+        let now = ClusterState.now
+        if talk.hasReports {
+            if talk.isActive {
+                changeFanouts { parts.check(link, at: $0, clock: now) }
+                figures.tell(link, of: talk.node, &talk.reported)
+            } else {
+                reports.tell(at: now)
+                figures.tellOwn(link, &talk.reported)
+            }
+        }
+        if talk.hasWatches, let book = watchBook { watches.tell(link, book) }
+    }
+
+    /// Takes a frame of the other node.
+    /// - Returns: false if the link must end.
+    func hear(_ frame: NodeFrame, _ talk: LinkTalk, _ link: LinkOutbox) -> Bool {
+        switch frame {
+        case .ended(let frame):
+            guard talk.isActive, talk.hasReports else { return false }
+            changeFanouts { parts.take(frame, from: link, at: $0, clock: ClusterState.now) }
+        case .figures(let frame):
+            // The active node sends the loads of other followers too.
+            guard talk.hasReports, !talk.isActive || frame.node == talk.node else { return false }
+            figures.take(frame, at: ClusterState.now)
+        case .watch(let frame):
+            guard talk.hasWatches else { return false }
+            if let book = watchBook { watches.take(frame, from: link, book) }
+        case .watched(let frame):
+            guard talk.hasWatches, !talk.isActive || frame.node == talk.node else { return false }
+            if let book = watchBook { watches.take(frame, from: link, book) }
+        default: return false
+        }
+        return true
+    }
+
+    /// The link has ended.
+    func end(_ talk: LinkTalk, _ link: LinkOutbox) {
+        if talk.isActive { changeFanouts { parts.leave(link, at: $0) } } else { reports.end(link) }
+        watches.leave(link)
+    }
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// EMB-3: watched projects of a cluster. A node tells the active node the projects that its watchers follow, and the
+// active node tells each follower the projects that watchers of other nodes follow. Each node sends its own events of
+// these projects: the active node to the followers that want them, a follower to the active node, which sends them on.
+// Without a watcher in the cluster the relay has nothing to send, and no node keeps events. Rests on WatchBook and
+// NodeEvents.
+
+import MartletBase
+import MartletCluster
+import MartletRows
+import MartletWire
+import Synchronization
+
+/// The events of projects that other nodes want, and those of other nodes.
+final class WatchRelay: Sendable {
+    /// A watched project of another node: a watcher of this node's events, and the sums that were sent last.
+    private struct Place {
+        let place: WatchPlace
+        let id: String
+        var sums: ProjectSums
+        var told = Duration.zero
+    }
+
+    /// Time after which a node tells its connections without news, because other watchers may have come.
+    private static let pause = Duration.seconds(1)
+
+    private struct Peer {
+        let link: LinkOutbox
+        /// What the other node wants to hear of.
+        var wanted: [ProjectNumber: Place] = [:]
+        /// What this node has asked the other node for.
+        var asked: [ProjectNumber: String] = [:]
+    }
+
+    private let node: String
+    private let peers = Mutex<[Peer]>([])
+
+    init(_ node: NodeName) { self.node = node.text }
+
+    /// Another node has presented itself on a link.
+    func join(_ link: LinkOutbox) { peers.withLock { $0.append(Peer(link: link)) } }
+
+    func leave(_ link: LinkOutbox) {
+        peers.withLock { $0.removeAll { $0.link === link } }
+    }
+
+    /// Sends the other node what is new. Called at least every 100 ms.
+    func tell(_ link: LinkOutbox, _ book: WatchBook) {
+        let followed = book.followed
+        let now = ClusterState.now
+        peers.withLock { peers in
+            guard let index = peers.firstIndex(where: { $0.link === link }) else { return }
+            ask(&peers, index, followed)
+            for (project, var place) in peers[index].wanted {
+                let isDue = now - place.told >= Self.pause
+                guard
+                    let events = NodeEvents(
+                        node, project, place.place.watcher, &place.sums, isDue: isDue)
+                else { continue }
+                place.told = now
+                peers[index].wanted[project] = place
+                link.push(NodeFrame.watched(events).bytes)
+            }
+        }
+    }
+
+    /// Asks for the events of projects that watchers of this node, or of nodes behind this node, follow.
+    private func ask(
+        _ peers: inout [Peer], _ index: Int, _ followed: [ProjectNumber: String]
+    ) {
+        var asked = followed
+        for other in peers.indices where other != index {
+            for (project, place) in peers[other].wanted { asked[project] = place.id }
+        }
+        guard asked != peers[index].asked else { return }
+        peers[index].asked = asked
+        let entries = asked.sorted { $0.key < $1.key }.prefix(NodeLimits.watchedProjectsMax)
+        let frame = NodeWatch(
+            projects: entries.map { NodeWatch.Entry(project: $0.key, id: $0.value) })
+        peers[index].link.push(NodeFrame.watch(frame).bytes)
+    }
+
+    /// Takes the wishes of the other node.
+    func take(_ frame: NodeWatch, from link: LinkOutbox, _ book: WatchBook) {
+        let wanted = Dictionary(
+            frame.projects.prefix(NodeLimits.watchedProjectsMax).map { ($0.project, $0.id) },
+            uniquingKeysWith: { $1 })
+        peers.withLock { peers in
+            guard let index = peers.firstIndex(where: { $0.link === link }) else { return }
+            peers[index].wanted = peers[index].wanted.filter { wanted[$0.key] != nil }
+            for (project, id) in wanted where peers[index].wanted[project] == nil {
+                let place = book.watch(project, id: id, isRelay: true)
+                peers[index].wanted[project] = Place(
+                    place: place, id: id, sums: place.watcher.sums)
+            }
+        }
+    }
+
+    /// Takes events of the other node, or of a node behind it, and sends them on to other nodes that want them.
+    func take(_ frame: NodeEvents, from link: LinkOutbox, _ book: WatchBook) {
+        guard frame.node != node else { return }
+        book.heard(frame)
+        peers.withLock { peers in
+            for peer in peers where peer.link !== link && peer.wanted[frame.project] != nil {
+                peer.link.push(NodeFrame.watched(frame).bytes)
+            }
+        }
+    }
+}
+
+extension NodeEvents {
+    /// The events that a watcher has; nil: there is nothing new.
+    /// - Parameters:
+    ///   - told: the sums that were sent last.
+    ///   - isDue: whether the connections are told without news.
+    fileprivate init?(
+        _ node: String, _ project: ProjectNumber, _ watcher: Watcher, _ told: inout ProjectSums,
+        isDue: Bool
+    ) {
+        var events: [Event] = []
+        var news: ProjectSums?
+        for event in watcher.takeWaiting() {
+            switch event {
+            case .sums(let sums): news = sums
+            case .accepted(let message):
+                events.append(
+                    .accepted(
+                        messageID: message.messageID, recipientCount: message.recipientCount,
+                        isDeferred: message.isDeferred, isScheduled: message.isScheduled))
+            case .progress(let progress):
+                events.append(
+                    .progress(
+                        messageID: progress.messageID, recipientCount: progress.recipientCount,
+                        deliveredCount: progress.deliveredCount, isDone: progress.isDone))
+            case .refused(let error): events.append(.refused(error))
+            }
+        }
+        guard isDue || news != nil || !events.isEmpty else { return nil }
+        let sums = news ?? told
+        self.init(
+            node: node, project: project, connectionCount: UInt64(clamping: sums.connectionCount),
+            sums: Sums(from: told, to: sums), events: events)
+        told = sums
+    }
+}
+
+extension NodeEvents.Sums {
+    fileprivate init(from before: ProjectSums, to after: ProjectSums) {
+        self.init()
+        accepted = after.acceptedCount &- before.acceptedCount
+        upstream = after.upstreamCount &- before.upstreamCount
+        refused = after.refusedCount &- before.refusedCount
+        connected = after.connectedCount &- before.connectedCount
+        disconnected = after.disconnectedCount &- before.disconnectedCount
+        dropped = after.droppedCount &- before.droppedCount
+        for field in DeliveryCounts.fields {
+            counts[keyPath: field] =
+                after.counts[keyPath: field] &- before.counts[keyPath: field]
+        }
+    }
+}
+
+extension ProjectEvent {
+    init(_ event: NodeEvents.Event) {
+        switch event {
+        case .accepted(let messageID, let recipientCount, let isDeferred, let isScheduled):
+            self = .accepted(
+                AcceptedMessage(
+                    messageID: messageID, recipientCount: recipientCount, isDeferred: isDeferred,
+                    isScheduled: isScheduled))
+        case .progress(let messageID, let recipientCount, let deliveredCount, let isDone):
+            self = .progress(
+                DeliveryProgress(
+                    messageID: messageID, recipientCount: recipientCount,
+                    deliveredCount: deliveredCount, isDone: isDone))
+        case .refused(let error): self = .refused(error)
+        }
+    }
+}
