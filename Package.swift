@@ -418,7 +418,8 @@ let package = Package(
             name: "MartletTests",
             dependencies: [
                 "Martlet", "MartletClient", "MartletClientTLS", "MartletStore", "MartletTLS",
-                "TLSPeers", "MartletEngine", "MartletRows", "MartletTransport", "MartletWire",
+                "TLSPeers", "MartletEngine", "MartletRows", "MartletBase", "MartletTransport",
+                "MartletWire",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: common),
