@@ -117,7 +117,7 @@ let package = Package(
             dependencies: ["MartletBase", "MartletRows", "MartletEngine"],
             swiftSettings: memorySafe),
         .target(
-            name: "MartletCluster", dependencies: ["MartletBase", "MartletRows", "MartletWire"],
+            name: "MartletCluster", dependencies: ["MartletBase", "MartletRows"],
             swiftSettings: memorySafe),
         .target(
             name: "MartletPostgres", dependencies: ["MartletCluster", "MartletRows", "CPostgres"],
@@ -399,12 +399,6 @@ let package = Package(
                 "MartletRows", "MartletBase", "MartletSimulator", "MartletStore", "MartletTLS",
                 "MartletWire", "CSpawn",
                 .product(name: "Logging", package: "swift-log"),
-            ],
-            swiftSettings: common),
-        .testTarget(
-            name: "NodeLinkTests",
-            dependencies: [
-                "EngineBench", "MartletCluster", "MartletRows", "MartletWire", "MartletBase",
             ],
             swiftSettings: common),
         .testTarget(

@@ -124,16 +124,12 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case listBridgeKeys = 0xB5
     case bridgeKeyPage = 0xB6
 
-    case row = 0xC0
+    // 0xC0, 0xC2, 0xC4, 0xC5 and 0xC9 were planned for links, and no node has sent them.
     case committed = 0xC1
-    case applied = 0xC2
     case forward = 0xC3
-    case outcome = 0xC4
-    case head = 0xC5
     case ended = 0xC6
     case listen = 0xC7
     case nodeUpstream = 0xC8
-    case seed = 0xC9
     case nodeFigures = 0xCA
     case nodeWatch = 0xCB
     case nodeEvents = 0xCC

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The other frames of a link: the progress of fanouts, messages of devices for listeners of other nodes, and files for
-// a node that joins. Rests on `WireReader` and `WireWriter`.
+// The other frames of a link: the progress of fanouts, and messages of devices for listeners of other nodes. Rests on `WireReader` and `WireWriter`.
 
 package import MartletBase
 
@@ -127,73 +126,17 @@ package struct NodeUpstream: WireFrame {
     }
 }
 
-/// SEED (0xC9): a node that joins asks for a file, and gets the file in parts.
-package struct NodeSeed: WireFrame {
-    package enum Kind: UInt8, CaseIterable, Sendable {
-        /// Asks for the file from `offset` on.
-        case request = 1
-        /// Bytes of the file at `offset`.
-        case part = 2
-        /// The end of the file. `offset` is the length of the file, and `content` the SHA-256 of all its bytes.
-        case end = 3
-        /// The copy was given up. The asking node begins anew, with an empty folder.
-        case cancelled = 4
-    }
-
-    package enum File: UInt8, CaseIterable, Sendable {
-        /// A copy of the store.
-        case store = 1
-        /// `admin.key`.
-        case administratorKey = 2
-        /// `token.key`.
-        case tokenSecret = 3
-    }
-
-    package var kind: Kind
-    package var file: File
-    package var offset: UInt64
-    package var content: [UInt8]
-
-    package init(_ kind: Kind, of file: File, offset: UInt64 = 0, content: [UInt8] = []) {
-        self.kind = kind
-        self.file = file
-        self.offset = offset
-        self.content = content
-    }
-
-    package var type: FrameType { .seed }
-
-    init(from reader: inout WireReader) throws(WireError) {
-        kind = try reader.choice("kind")
-        file = try reader.choice("file")
-        offset = try reader.u64()
-        content = Array(reader.rest())
-    }
-
-    package func encodeBody(into writer: inout WireWriter) {
-        writer.u8(kind.rawValue)
-        writer.u8(file.rawValue)
-        writer.u64(offset)
-        writer.raw(content)
-    }
-}
-
 /// A frame of a link between two nodes.
 package enum NodeFrame: Sendable, Hashable {
     case hello(NodeHello)
     case ping(Ping)
     case pong(Pong)
     case error(ErrorFrame)
-    case row(NodeRow)
     case committed(NodeCommitted)
-    case applied(NodeApplied)
     case forward(NodeForward)
-    case outcome(NodeOutcome)
-    case head(NodeHead)
     case ended(NodeEnded)
     case listen(NodeListen)
     case upstream(NodeUpstream)
-    case seed(NodeSeed)
     case figures(NodeFigures)
     case watch(NodeWatch)
     case watched(NodeEvents)
@@ -204,16 +147,11 @@ package enum NodeFrame: Sendable, Hashable {
         case .ping(let frame): frame
         case .pong(let frame): frame
         case .error(let frame): frame
-        case .row(let frame): frame
         case .committed(let frame): frame
-        case .applied(let frame): frame
         case .forward(let frame): frame
-        case .outcome(let frame): frame
-        case .head(let frame): frame
         case .ended(let frame): frame
         case .listen(let frame): frame
         case .upstream(let frame): frame
-        case .seed(let frame): frame
         case .figures(let frame): frame
         case .watch(let frame): frame
         case .watched(let frame): frame
@@ -239,16 +177,11 @@ package enum NodeFrame: Sendable, Hashable {
             case .ping: .ping(try Ping(from: &reader))
             case .pong: .pong(try Pong(from: &reader))
             case .error: .error(try ErrorFrame(from: &reader))
-            case .row: .row(try NodeRow(from: &reader))
             case .committed: .committed(try NodeCommitted(from: &reader))
-            case .applied: .applied(try NodeApplied(from: &reader))
             case .forward: .forward(try NodeForward(from: &reader))
-            case .outcome: .outcome(try NodeOutcome(from: &reader))
-            case .head: .head(try NodeHead(from: &reader))
             case .ended: .ended(try NodeEnded(from: &reader))
             case .listen: .listen(try NodeListen(from: &reader))
             case .nodeUpstream: .upstream(try NodeUpstream(from: &reader))
-            case .seed: .seed(try NodeSeed(from: &reader))
             case .nodeFigures: .figures(try NodeFigures(from: &reader))
             case .nodeWatch: .watch(try NodeWatch(from: &reader))
             case .nodeEvents: .watched(try NodeEvents(from: &reader))

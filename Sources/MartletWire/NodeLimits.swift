@@ -4,17 +4,12 @@
 
 /// OPS-7: bounds of links between nodes.
 package enum NodeLimits {
-    /// OPS-7: bytes of rows on a link that the other node has not applied. A row beyond is left out, and the other node
-    /// reads the log until it has caught up. So a slow node costs the active node no more memory.
-    package static let unappliedBytesMax = 64 << 20
-    /// OPS-7: rows on a link that the other node has not applied. The active node appends some thousand short rows in a
-    /// second, so the bound is reached by a node that is some seconds late.
-    package static let unappliedRowsMax = 16_384
     /// OPS-7: forwarded commands of a node without an answer. Further commands are refused with a delay. The bound is
     /// that of commands waiting for a broker alone.
     package static let forwardedMax = 65_536
-    /// OPS-7: longest frame of a node, in bytes after the length field: the longest row and the fields before its body.
-    package static let frameBytesMax = unappliedBytesMax + 1024
+    /// OPS-7: longest frame of a node, in bytes after the length field. A command of a loop has the acknowledgements of
+    /// all its devices.
+    package static let frameBytesMax = 64 << 20 + 1024
     /// OPS-7: longest frame before HELLO has come. The HELLO of a node has less than 1 KiB.
     package static let helloBytesMax = 1024
     /// OPS-7: fanouts in a report of progress. More fanouts are told by the next report.
@@ -26,9 +21,6 @@ package enum NodeLimits {
     /// EMB-3: projects of which a node asks others for events. A console has 64 streams of events, and each watched
     /// project has a buffer of 1024 events on each node.
     package static let watchedProjectsMax = 256
-    /// OPS-7: bytes of a part of a file in SEED. A part is written between other frames, so a row does not wait for
-    /// long.
-    package static let seedPartBytesMax = 1 << 20
-    /// OPS-7: longest time between two reports of progress and of applied rows, in milliseconds.
+    /// OPS-7: longest time between two reports of progress, in milliseconds.
     package static let reportMilliseconds = 100
 }

@@ -10,8 +10,8 @@ import Testing
 @Suite struct HostileBytesTests {
     /// Frames that end in a message or in bytes of a node, which are the rest of the frame, whatever their length.
     private static let withMessage = [
-        FrameType.send, .multicast, .deliver, .upstream, .upstreamMessage, .nodeUpstream, .row,
-        .forward, .outcome, .seed,
+        FrameType.send, .multicast, .deliver, .upstream, .upstreamMessage, .nodeUpstream,
+        .forward,
     ].map(\.rawValue)
 
     /// Bytes of the body of `hello-new-device`, and of the vectors that continue it.

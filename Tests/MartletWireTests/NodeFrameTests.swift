@@ -63,14 +63,8 @@ let nodeVectors: [String: AnyFrame] = [
                 position: position(epoch: 4, row: 70_000), node: "b", address: "10.0.0.2:5229",
                 process: 0x1122_3344_5566_7788, run: 8, peerRun: 9, isActive: true,
                 rowFormats: 1...1, commandFormats: 1...2))),
-    "node-row": .node(
-        .row(NodeRow(epoch: 3, row: 1001, chain: chain, body: Array("row body".utf8)))),
     "node-committed": .node(.committed(NodeCommitted(row: 1001, chain: chain))),
-    "node-applied": .node(.applied(NodeApplied(row: 1001, outcomes: 5))),
     "node-forward": .node(.forward(NodeForward(run: 9, number: 5, command: [1, 24]))),
-    "node-outcome": .node(
-        .outcome(NodeOutcome(run: 9, number: 5, row: 1001, outcome: [1, 3]))),
-    "node-head": .node(.head(NodeHead(correlation: 7, row: 1001))),
     "node-ended": .node(
         .ended(
             NodeEnded(entries: [
@@ -86,14 +80,6 @@ let nodeVectors: [String: AnyFrame] = [
     "node-listen-retire": .node(
         .listen(NodeListen(.retire, project: ProjectNumber(1), listener: 4, kept: [17, 19]))),
     "node-upstream": .node(.upstream(NodeUpstream(listener: 4, delivery: delivery))),
-    "node-seed-request": .node(.seed(NodeSeed(.request, of: .store))),
-    "node-seed-part": .node(
-        .seed(NodeSeed(.part, of: .store, offset: 4096, content: Array("page".utf8)))),
-    "node-seed-end": .node(
-        .seed(
-            NodeSeed(
-                .end, of: .administratorKey, offset: 44,
-                content: Array(0...31 as ClosedRange<UInt8>)))),
     "node-figures": .node(
         .figures(NodeFigures(node: "b", isActive: false, fanouts: [], status: load))),
     "node-watch": .node(
@@ -132,7 +118,7 @@ extension RandomFrames {
     }
 
     mutating func node() -> NodeFrame {
-        switch Int.random(in: 0..<17, using: &random) {
+        switch Int.random(in: 0..<12, using: &random) {
         case 0:
             .hello(
                 NodeHello(
@@ -145,13 +131,9 @@ extension RandomFrames {
         case 2: .pong(Pong(value: u64()))
         case 3:
             .error(ErrorFrame(correlation: u32(), error: MartletError(one(), text())))
-        case 4: .row(NodeRow(epoch: u32(), row: u64(), chain: sixteen(), body: bytes()))
-        case 5: .committed(NodeCommitted(row: u64(), chain: sixteen()))
-        case 6: .applied(NodeApplied(row: u64(), outcomes: u64()))
-        case 7: .forward(NodeForward(run: u32(), number: u64(), command: bytes()))
-        case 8: .outcome(NodeOutcome(run: u32(), number: u64(), row: u64(), outcome: bytes()))
-        case 9: .head(NodeHead(correlation: correlation(), row: u64()))
-        case 10:
+        case 4: .committed(NodeCommitted(row: u64(), chain: sixteen()))
+        case 5: .forward(NodeForward(run: u32(), number: u64(), command: bytes()))
+        case 6:
             .ended(
                 NodeEnded(
                     entries: list {
@@ -159,29 +141,28 @@ extension RandomFrames {
                             project: ProjectNumber($0.u32()), messageNumber: $0.u64(),
                             delivered: $0.u64(), blocks: $0.u32(), isEnded: $0.flag())
                     }))
-        case 11:
+        case 7:
             .listen(
                 NodeListen(
                     one(), project: ProjectNumber(u32()), listener: u64(), kept: list { $0.u64() })
             )
-        case 12:
+        case 8:
             .upstream(
                 NodeUpstream(
                     listener: u64(),
                     delivery: UpstreamDelivery(
                         number: u64(), accepted: instant(), expires: instant(), token: text(),
                         appName: text(), messageID: text(), message: bytes())))
-        case 13:
+        case 9:
             .figures(
                 NodeFigures(
                     node: text(), isActive: flag(), fanouts: list { $0.fanout() },
                     status: status()))
-        case 14:
+        case 10:
             .watch(
                 NodeWatch(
                     projects: list { .init(project: ProjectNumber($0.u32()), id: $0.text()) }))
-        case 15: .watched(nodeEvents())
-        default: .seed(NodeSeed(one(), of: one(), offset: u64(), content: bytes()))
+        default: .watched(nodeEvents())
         }
     }
 }
@@ -189,8 +170,7 @@ extension RandomFrames {
 @Suite struct NodeFrameTests {
     /// Types of frames of a link alone.
     private static let types: [FrameType] = [
-        .row, .committed, .applied, .forward, .outcome, .head, .ended, .listen, .nodeUpstream,
-        .seed, .nodeFigures, .nodeWatch, .nodeEvents,
+        .committed, .forward, .ended, .listen, .nodeUpstream, .nodeFigures, .nodeWatch, .nodeEvents,
     ]
 
     @Test("OPS-7 a client and a broker never take a frame of a link", arguments: types)
@@ -247,11 +227,10 @@ extension RandomFrames {
 
     @Test("OPS-7 the bounds of a link hold the longest frames that nodes send")
     func bounds() throws {
-        let row = NodeRow(
-            epoch: 1, row: 1, chain: chain,
-            body: [UInt8](repeating: 0, count: NodeLimits.unappliedBytesMax))
         var writer = WireWriter()
-        NodeFrame.row(row).encode(into: &writer)
+        let forward = NodeForward(
+            run: 1, number: 1, command: [UInt8](repeating: 0, count: 64 << 20))
+        NodeFrame.forward(forward).encode(into: &writer)
         #expect(writer.bytes.count - WireVersion.lengthBytes <= NodeLimits.frameBytesMax)
         writer.reset()
         // A host name has at most 255 bytes.

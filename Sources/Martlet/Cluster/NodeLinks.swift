@@ -251,8 +251,8 @@ final class NodeLinks: Sendable {
                     remote.take(frame, committer)
                     return true
                 case .ended, .figures, .watch, .watched: return hear(frame, talk, outbox)
-                case .pong, .applied: return epoch != nil
-                case .row, .committed, .outcome, .head, .upstream, .seed, .error: return false
+                case .pong: return epoch != nil
+                case .committed, .upstream, .error: return false
                 }
             })
         return isStranger
@@ -404,9 +404,7 @@ final class NodeLinks: Sendable {
                         case .ping(let ping):
                             outbox.push(NodeFrame.pong(Pong(value: ping.value)).bytes)
                         case .pong: break
-                        case .row, .applied, .forward, .outcome, .head, .ended, .listen, .seed,
-                            .error:
-                            return false
+                        case .forward, .ended, .listen, .error: return false
                         }
                         committer.withLock { $0 }?.wake()
                         return true
