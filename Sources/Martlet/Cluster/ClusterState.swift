@@ -64,7 +64,8 @@ final class ClusterState: Sendable {
     /// The time, in nanoseconds of the monotonic clock, up to which the node's store has everything that any node of
     /// the cluster has answered. The active node's is read by `isCurrent`.
     private let freshThrough = Atomic<UInt64>(0)
-    /// Whether the log may have a row of this node that the node's store has not. Followers may have told of the row.
+    /// Whether the log may have a row of this node that the node's store has not, or that the node's loops do not know of.
+    /// Followers may have told of the row.
     let isAppending = Atomic(false)
     /// The living nodes, for limits of which each node has a part.
     let nodes = NodeCount()

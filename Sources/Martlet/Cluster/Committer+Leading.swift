@@ -52,7 +52,8 @@ extension Committer {
             node.stepDown("the role is handed over")
             return false
         }
-        // No row is under way here, and at the beginning of the look the node was active.
+        // No row is under way here, the loops are told of all rows, and at the beginning of the look the node was
+        // active.
         cluster.isAppending.store(false, ordering: .releasing)
         cluster.noteFresh(at: began)
         return true
@@ -176,9 +177,9 @@ extension ClusterNode {
         return events
     }
 
-    /// Notes a committed transaction, and forgets the wishes that the transaction has met.
+    /// Forgets the wishes that a committed transaction has met. The row stays under way until the loops are told of it:
+    /// the store of a node counts as new when the loops know what is in it (TTL-2).
     func committed(_ news: [ClusterEvent]) {
-        state.isAppending.store(false, ordering: .releasing)
         guard !news.isEmpty else { return }
         state.withLock { state in
             for event in news {

@@ -72,14 +72,21 @@ extension Loop where Kernel: ~Copyable {
     ) throws(MartletError) -> Bool {
         guard let cluster = context.committer.cluster, case .device = hello else { return false }
         let now = SystemClock.monotonicNanoseconds()
-        guard !cluster.isCurrent(at: now), context.committer.clusterTrouble == nil else {
+        // TTL-2: a message that is not stored may have come to the device over another node. The loop knows of such a
+        // message when it has taken what it was told.
+        let isCurrent = cluster.isCurrent(at: now)
+        guard !isCurrent || context.inbox.count > 0, context.committer.clusterTrouble == nil else {
             return false
         }
         hold(
             HeldHello(
                 id: connection.pointee.id, hello: hello, charge: try charge(connection),
                 frameBytes: servedBytes, since: now, mayBeOld: true), connection, cluster)
-        transport.wake(context.committerAddress, value: 1)
+        if isCurrent {
+            mustLookAgain = true
+        } else {
+            transport.wake(context.committerAddress, value: 1)
+        }
         return true
     }
 
@@ -125,8 +132,11 @@ extension Loop where Kernel: ~Copyable {
         let now = SystemClock.monotonicNanoseconds()
         var held: [HeldHello] = []
         swap(&held, &helloHeld)
-        for one in held {
-            let isCurrent = cluster.isCurrent(at: one.since)
+        // The loops are told of a row before a store with the row counts as new. So the loop first takes what it was
+        // told until the look: a message that is not stored is then not for the device's new connection (TTL-2).
+        let areCurrent = held.map { cluster.isCurrent(at: $0.since) }
+        for message in context.inbox.drain() { handle(message) }
+        for (one, isCurrent) in zip(held, areCurrent) {
             guard lastTick >= one.earliest,
                 isCurrent || now - one.since > Self.newerNanoseconds
             else {
