@@ -26,9 +26,18 @@ package enum ClusterLimits {
     /// OPS-7: bytes of a node's name. PostgreSQL cuts the name of a connection, with the node's name inside, after
     /// 63 bytes.
     package static let nodeNameBytesMax = 40
-    /// OPS-7: longest time of one call of the log by a node. The node looks at its lease and at its own commands
-    /// between two calls.
-    package static let attempt = Duration.milliseconds(1000)
+    /// OPS-7: longest life of a lease: the holder asks for more than `leaseLife` while the log is slow. With a commit's
+    /// time for the takeover another node is active within 12 s, as long as a commit takes less than 2 s.
+    package static let leaseLifeMax = Duration.milliseconds(10_000)
+    /// OPS-7: time after the end of the trusted life for which an active node waits for a renewal that is under way. The
+    /// node appends nothing meanwhile.
+    package static let leaseGrace = Duration.milliseconds(5000)
+    /// OPS-7: time for one call of the log by a node, while the log answers as usual: the trusted part of a lease's life.
+    /// The node looks at its lease and at its own commands between two calls.
+    package static let attempt = Duration.milliseconds(2400)
+    /// OPS-7: longest time for one call of a slow log, and for the connection before it. A log that takes longer for a
+    /// commit counts as away, because clients wait for a refusal as long as the call lasts.
+    package static let attemptMax = Duration.milliseconds(5000)
     /// OPS-7: time for which a row in doubt keeps its transaction open. After the lease's life another node may have
     /// decided the row's fate, and the node reads on.
     package static let doubt = Duration.milliseconds(4000)

@@ -22,8 +22,29 @@ package struct NodeWish: Hashable, Sendable {
     }
 }
 
+/// What a node reads with each report of its own.
+package struct NodeNews: Hashable, Sendable {
+    /// The reports of all nodes, by name.
+    package var nodes: [NodeSighting]
+    /// The wishes of operators that are not withdrawn.
+    package var wishes: [NodeWish]
+
+    package init(nodes: [NodeSighting], wishes: [NodeWish] = []) {
+        self.nodes = nodes
+        self.wishes = wishes
+    }
+}
+
 /// Logs in memory keep no wishes, and have no bound on bytes.
 extension ReplicationLog {
+    package func exchange(
+        _ node: NodeReport, within limit: Duration
+    ) throws(LogError) -> NodeNews {
+        try report(node, within: limit)
+        return NodeNews(
+            nodes: try nodes(within: limit), wishes: try wishes(within: limit))
+    }
+
     package func wishes(within limit: Duration) throws(LogError) -> [NodeWish] { [] }
 
     package func ask(_ wish: NodeWish, within limit: Duration) throws(LogError) {

@@ -82,6 +82,10 @@ package protocol ReplicationLog: AnyObject {
     /// The reports of all nodes, by name.
     func nodes(within limit: Duration) throws(LogError) -> [NodeSighting]
 
+    /// Writes the report of the node, and reads the reports of all nodes and the wishes of operators. One commit confirms
+    /// the whole, so a slow log costs its time once.
+    func exchange(_ node: NodeReport, within limit: Duration) throws(LogError) -> NodeNews
+
     /// Forgets a node for good. The node's place keeps no rows any more.
     func remove(_ node: NodeName, within limit: Duration) throws(LogError)
 

@@ -15,6 +15,9 @@ package struct PostgresDeadline: Sendable {
         PostgresDeadline(end: min(end, .now + limit))
     }
 
+    /// Time left; negative after the end.
+    var left: Duration { end - .now }
+
     package var isOver: Bool { ContinuousClock.now >= end }
 
     /// Time left for a system call, rounded up, so that a call does not end before its deadline.

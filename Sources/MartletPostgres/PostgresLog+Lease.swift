@@ -37,10 +37,10 @@ extension PostgresLog {
         _ row: ReplicatedRow, after predecessor: LogPosition, as claim: LeaseClaim,
         within limit: Duration
     ) -> TakeoverOutcome {
-        let deadline = PostgresDeadline(after: limit)
         let connection: PostgresConnection
+        let deadline: PostgresDeadline
         do throws(LogError) {
-            connection = try open(until: deadline)
+            (connection, deadline) = try open(within: limit)
             try requireIdentity(of: predecessor)
         } catch {
             return .failed(error)

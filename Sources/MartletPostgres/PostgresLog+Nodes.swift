@@ -8,33 +8,60 @@ extension PostgresLog {
     package func report(_ node: NodeReport, within limit: Duration) throws(LogError) {
         self.node = node
         try write(within: limit) { (connection, deadline) throws(PostgresError) in
-            _ = try connection.run(
-                """
-                insert into martlet_node (node, run, address, formats, applied, seen)
-                values ($1, $2, $3, int4range($4, $5, '[]'), $6, clock_timestamp())
-                on conflict (node) do update set run = excluded.run, address = excluded.address,
-                  formats = excluded.formats, applied = excluded.applied, seen = excluded.seen
-                """, Self.values(of: node), as: "martlet_report", until: deadline)
+            try Self.report(node, on: connection, until: deadline)
+        }
+    }
+
+    private static func report(
+        _ node: NodeReport, on connection: PostgresConnection, until deadline: PostgresDeadline
+    ) throws(PostgresError) {
+        try connection.run(
+            """
+            insert into martlet_node (node, run, address, formats, applied, seen)
+            values ($1, $2, $3, int4range($4, $5, '[]'), $6, clock_timestamp())
+            on conflict (node) do update set run = excluded.run, address = excluded.address,
+              formats = excluded.formats, applied = excluded.applied, seen = excluded.seen
+            """, values(of: node), as: "martlet_report", until: deadline)
+    }
+
+    /// The commit of the report comes after the readings, and confirms them.
+    package func exchange(
+        _ node: NodeReport, within limit: Duration
+    ) throws(LogError) -> NodeNews {
+        self.node = node
+        return try write(within: limit) { (connection, deadline) throws(PostgresError) in
+            let wishes = try Self.wishes(on: connection, until: deadline)
+            let others = try Self.nodes(on: connection, until: deadline)
+                .filter { $0.report.name != node.name }
+            try Self.report(node, on: connection, until: deadline)
+            let all = others + [NodeSighting(report: node, age: .zero)]
+            return NodeNews(
+                nodes: all.sorted { $0.report.name < $1.report.name }, wishes: wishes)
         }
     }
 
     package func nodes(within limit: Duration) throws(LogError) -> [NodeSighting] {
         try read(within: limit) { (connection, deadline) throws(PostgresError) in
-            let result = try connection.run(
-                """
-                select node, run, address, lower(formats), upper(formats) - 1, applied,
-                       (extract(epoch from clock_timestamp() - seen) * 1000000)::bigint
-                  from martlet_node order by node collate "C"
-                """, until: deadline)
-            return (0..<result.rowCount).compactMap { row in
-                guard let name = try? NodeName(validating: result.text(row, 0)) else { return nil }
-                let report = NodeReport(
-                    name: name, run: UInt32(result.integer(row, 1)), address: result.text(row, 2),
-                    formats: Int(result.integer(row, 3))...Int(result.integer(row, 4)),
-                    applied: UInt64(result.integer(row, 5)))
-                return NodeSighting(
-                    report: report, age: .microseconds(result.integer(row, 6)))
-            }
+            try Self.nodes(on: connection, until: deadline)
+        }
+    }
+
+    private static func nodes(
+        on connection: PostgresConnection, until deadline: PostgresDeadline
+    ) throws(PostgresError) -> [NodeSighting] {
+        let result = try connection.run(
+            """
+            select node, run, address, lower(formats), upper(formats) - 1, applied,
+                   (extract(epoch from clock_timestamp() - seen) * 1000000)::bigint
+              from martlet_node order by node collate "C"
+            """, until: deadline)
+        return (0..<result.rowCount).compactMap { row in
+            guard let name = try? NodeName(validating: result.text(row, 0)) else { return nil }
+            let report = NodeReport(
+                name: name, run: UInt32(result.integer(row, 1)), address: result.text(row, 2),
+                formats: Int(result.integer(row, 3))...Int(result.integer(row, 4)),
+                applied: UInt64(result.integer(row, 5)))
+            return NodeSighting(report: report, age: .microseconds(result.integer(row, 6)))
         }
     }
 

@@ -9,10 +9,9 @@ extension PostgresLog {
     package func append(
         _ row: ReplicatedRow, after predecessor: LogPosition, within limit: Duration
     ) -> AppendOutcome {
-        let deadline = PostgresDeadline(after: limit)
         let outcome: AppendOutcome
         do throws(LogError) {
-            let connection = try open(until: deadline)
+            let (connection, deadline) = try open(within: limit)
             try requireIdentity(of: predecessor)
             outcome = append(row, after: predecessor, on: connection, until: deadline)
         } catch {
@@ -110,8 +109,7 @@ extension PostgresLog {
     package func fate(
         of row: LogPosition, within limit: Duration
     ) throws(LogError) -> RowFate {
-        let deadline = PostgresDeadline(after: limit)
-        let connection = try open(until: deadline)
+        let (connection, deadline) = try open(within: limit)
         try requireIdentity(of: row)
         let found = try look(for: row, on: connection, until: deadline)
         let first = found == nil ? try firstRow(on: connection, until: deadline) : 0
@@ -140,8 +138,7 @@ extension PostgresLog {
     package func rows(
         after position: LogPosition, bytesMax: Int, within limit: Duration
     ) throws(LogError) -> [ReplicatedRow] {
-        let deadline = PostgresDeadline(after: limit)
-        let connection = try open(until: deadline)
+        let (connection, deadline) = try open(within: limit)
         try requireIdentity(of: position)
         let read = try rowsWithPosition(
             position, bytesMax: bytesMax, on: connection, until: deadline)

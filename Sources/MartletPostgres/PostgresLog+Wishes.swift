@@ -14,22 +14,27 @@ extension PostgresLog {
 
     package func wishes(within limit: Duration) throws(LogError) -> [NodeWish] {
         try read(within: limit) { (connection, deadline) throws(PostgresError) in
-            // A query of a table that is not there would fill the server's log with errors.
-            let isThere = try connection.run(
-                "select to_regclass('martlet_wish') is not null", until: deadline)
-            guard isThere.flag(0, 0) else { return [] }
-            let result = try connection.run(
-                "select node, kind, successor from martlet_wish order by node, kind",
-                until: deadline)
-            return (0..<result.rowCount).compactMap { row in
-                guard let node = try? NodeName(validating: result.text(row, 0)) else { return nil }
-                switch result.text(row, 1) {
-                case "drain": return NodeWish(node: node, kind: .drain)
-                case "handover":
-                    let successor = try? NodeName(validating: result.text(row, 2))
-                    return successor.map { NodeWish(node: node, kind: .handOver(to: $0)) }
-                default: return nil
-                }
+            try Self.wishes(on: connection, until: deadline)
+        }
+    }
+
+    static func wishes(
+        on connection: PostgresConnection, until deadline: PostgresDeadline
+    ) throws(PostgresError) -> [NodeWish] {
+        // A query of a table that is not there would fill the server's log with errors.
+        let isThere = try connection.run(
+            "select to_regclass('martlet_wish') is not null", until: deadline)
+        guard isThere.flag(0, 0) else { return [] }
+        let result = try connection.run(
+            "select node, kind, successor from martlet_wish order by node, kind", until: deadline)
+        return (0..<result.rowCount).compactMap { row in
+            guard let node = try? NodeName(validating: result.text(row, 0)) else { return nil }
+            switch result.text(row, 1) {
+            case "drain": return NodeWish(node: node, kind: .drain)
+            case "handover":
+                let successor = try? NodeName(validating: result.text(row, 2))
+                return successor.map { NodeWish(node: node, kind: .handOver(to: $0)) }
+            default: return nil
             }
         }
     }

@@ -99,21 +99,35 @@ package final class PostgresLog: ReplicationLog {
            and (wait_event = 'SyncRep' or wait_event_type = 'Lock')
         """
 
+    /// The open connection, or a new one, and the deadline of a call. A new connection has a limit of its own, because
+    /// the connection costs a commit.
+    func open(
+        within limit: Duration
+    ) throws(LogError) -> (PostgresConnection, PostgresDeadline) {
+        let connection = try open(until: PostgresDeadline(after: limit))
+        return (connection, PostgresDeadline(after: limit))
+    }
+
     /// The open connection, or a new one to the first server that commits in time.
-    func open(until deadline: PostgresDeadline) throws(LogError) -> PostgresConnection {
+    private func open(until deadline: PostgresDeadline) throws(LogError) -> PostgresConnection {
         if let connection { return connection }
         var problems: [String] = []
+        let first = server
         for attempt in 0..<address.serverCount {
-            let candidate = (server + attempt) % address.serverCount
+            let candidate = (first + attempt) % address.serverCount
             do throws(LogError) {
-                let opened = try begin(
-                    candidate, until: deadline.earlier(after: ClusterLimits.firstCommit))
+                // A slow server needs longer, and the caller then gives longer.
+                let limit = max(ClusterLimits.firstCommit, deadline.left / 2)
+                let opened = try begin(candidate, until: deadline.earlier(after: limit))
                 server = candidate
                 connection = opened
                 return opened
             } catch {
                 if error == .missing { throw error }
                 problems.append("\(address.name(ofServer: candidate)): \(error)")
+                // A server that does not answer takes the whole time, and the next call begins with another.
+                server = (candidate + 1) % address.serverCount
+                if deadline.isOver { break }
             }
         }
         throw .unavailable(problems.joined(separator: "; "))
@@ -186,8 +200,7 @@ package final class PostgresLog: ReplicationLog {
         within limit: Duration,
         _ body: (PostgresConnection, PostgresDeadline) throws(PostgresError) -> Result
     ) throws(LogError) -> Result {
-        let deadline = PostgresDeadline(after: limit)
-        let connection = try open(until: deadline)
+        let (connection, deadline) = try open(within: limit)
         do throws(PostgresError) {
             let result = try on(connection) { (connection) throws(PostgresError) in
                 try body(connection, deadline)
@@ -204,8 +217,7 @@ package final class PostgresLog: ReplicationLog {
         within limit: Duration,
         _ body: (PostgresConnection, PostgresDeadline) throws(PostgresError) -> Result
     ) throws(LogError) -> Result {
-        let deadline = PostgresDeadline(after: limit)
-        let connection = try open(until: deadline)
+        let (connection, deadline) = try open(within: limit)
         let result: Result
         do throws(PostgresError) {
             result = try on(connection) { (connection) throws(PostgresError) in
@@ -235,13 +247,13 @@ package final class PostgresLog: ReplicationLog {
     }
 
     package func identity(within limit: Duration) throws(LogError) -> LogIdentity {
-        _ = try open(until: PostgresDeadline(after: limit))
+        _ = try open(within: limit)
         guard let found else { throw .missing }
         return found
     }
 
     package func confirm(within limit: Duration) throws(LogError) {
-        let deadline = PostgresDeadline(after: limit)
-        try confirm(try open(until: deadline), until: deadline)
+        let (connection, deadline) = try open(within: limit)
+        try confirm(connection, until: deadline)
     }
 }

@@ -70,6 +70,40 @@ package enum Simulation {
         return verdict(seed, plan, world)
     }
 
+    /// OPS-7: for how long no node was active, in microseconds, in a world with a slow log.
+    package struct SlowLogFigures: Sendable {
+        /// The longest pause of the first minute with the slow log.
+        package var atChange: Int64 = 0
+        /// The longest pause of the next minute.
+        package var later: Int64 = 0
+        /// The longest pause of the last minute, which begins with the end of the active node.
+        package var afterKill: Int64 = 0
+        package var takeovers = 0
+        package var failures: [String] = []
+    }
+
+    /// OPS-7: runs a cluster with a slow log, without other troubles.
+    /// - Parameters:
+    ///   - commit: time of a commit, in milliseconds.
+    ///   - tell: receives a line for each event.
+    /// - Throws: as `run`.
+    package static func runSlowLog(
+        seed: UInt64, commit: Int64, tell: ((String) -> Void)? = nil
+    ) throws -> SlowLogFigures {
+        let folder = try temporaryFolder()
+        defer { remove(folder) }
+        let plan = WorldPlan(slowLogSeed: seed)
+        let world = try World(seed: seed, plan: plan, folder: folder, canary: nil, tell: tell)
+        defer { world.end() }
+        world.populate()
+        let agenda = Unchecked(world.agenda)
+        let time = ThreadTime(
+            nanoseconds: { UInt64(agenda.value.now) * 1000 }, pause: { _ in })
+        var figures = try time.use { () throws in try world.runSlowLog(commit: commit * 1000) }
+        figures.failures = world.oracle.failures
+        return figures
+    }
+
     private static func verdict(_ seed: UInt64, _ plan: WorldPlan, _ world: World) -> Verdict {
         Verdict(
             seed: seed, kind: plan.kind.rawValue, failures: world.oracle.failures,

@@ -49,6 +49,13 @@ struct SimulatorCommand: ParsableCommand {
             """, valueName: "what"))
     var clusterCanary: ClusterCanaryName?
 
+    @Option(
+        name: .customLong("slow-log"),
+        help: ArgumentHelp(
+            "With --seed: run a cluster whose log takes so long for a commit, and tell for how long no "
+                + "node is active.", valueName: "milliseconds"))
+    var slowLog: Int64?
+
     @Flag(help: "Also make worlds in which something is known not to be as it should.")
     var known = false
 
@@ -60,12 +67,25 @@ struct SimulatorCommand: ParsableCommand {
             throw ValidationError("Give either --seed or --seeds.")
         }
         if trace, seed == nil { throw ValidationError("--trace tells of one --seed.") }
+        if slowLog != nil, seed == nil { throw ValidationError("--slow-log runs one --seed.") }
         if threads < 1 { throw ValidationError("--threads must be at least 1.") }
     }
 
     func run() throws {
         if let seed {
             let tell: ((String) -> Void)? = trace ? { print($0) } : nil
+            if let slowLog {
+                let figures = try Simulation.runSlowLog(seed: seed, commit: slowLog, tell: tell)
+                print(
+                    """
+                    commits of \(slowLog) ms: nobody active for \(figures.atChange / 1000) ms at the \
+                    change, \(figures.later / 1000) ms later, \(figures.afterKill / 1000) ms after \
+                    the end of the active node; \(figures.takeovers) takeovers
+                    """)
+                for failure in figures.failures { print("  " + failure) }
+                if !figures.failures.isEmpty { throw ExitCode.failure }
+                return
+            }
             let verdict = try run(seed, tell: tell)
             print(
                 """

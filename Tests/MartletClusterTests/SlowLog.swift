@@ -84,6 +84,10 @@ final class SlowLog: ReplicationLog {
         try log.nodes(within: limit)
     }
 
+    func exchange(_ node: NodeReport, within limit: Duration) throws(LogError) -> NodeNews {
+        try log.exchange(node, within: limit)
+    }
+
     func remove(_ node: NodeName, within limit: Duration) throws(LogError) {
         try log.remove(node, within: limit)
     }

@@ -61,6 +61,32 @@ struct ClusterWorldTests {
         #expect(verdicts.reduce(0) { $0 + $1.deliveries } > 10 * verdicts.count)
     }
 
+    /// Runs a cluster with a slow log, on a thread that may wait.
+    private static func runSlowLog(commit: Int64) async throws -> Simulation.SlowLogFigures {
+        try await withCheckedThrowingContinuation { waiter in
+            Thread.detachNewThread {
+                waiter.resume(
+                    with: Result { try Simulation.runSlowLog(seed: 1, commit: commit) })
+            }
+        }
+    }
+
+    @Test(
+        """
+        OPS-7: while a commit of the log takes up to two seconds, a node stays active, and after its \
+        end another one becomes active
+        """,
+        arguments: [500, 1000, 2000] as [Int64])
+    func slowLog(commit: Int64) async throws {
+        let figures = try await Self.runSlowLog(commit: commit)
+        // A command without an answer for ten seconds is refused, and may be applied later.
+        #expect(figures.failures.filter { !$0.contains("answered with UNAVAILABLE") } == [])
+        // Pauses on the world's clock, in microseconds.
+        #expect(figures.atChange < 20_000_000, "\(figures)")
+        #expect(figures.later == 0, "\(figures)")
+        #expect(figures.afterKill < 30_000_000, "\(figures)")
+    }
+
     @Test("OPS-7: the same seed makes the same world of a cluster")
     func sameSeed() async throws {
         let first = try await Self.run(0..<6, failuresMax: .max).map(\.hash)

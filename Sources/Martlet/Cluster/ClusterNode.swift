@@ -119,7 +119,7 @@ final class ClusterNode {
         state.isAppending.store(true, ordering: .releasing)
         var isInDoubt = false
         while true {
-            switch log.append(row, after: position, within: ClusterLimits.attempt) {
+            switch attempt({ log.append(row, after: position, within: $0) }) {
             case .accepted:
                 position = row.position
                 let took = ClusterState.now - began
@@ -146,6 +146,21 @@ final class ClusterNode {
                 }
                 usleep(20_000)
             }
+        }
+    }
+
+    private func attempt(_ append: (_ limit: Duration) -> AppendOutcome) -> AppendOutcome {
+        func isAnswered(_ outcome: AppendOutcome) -> Bool {
+            switch outcome {
+            case .accepted, .refused(.taken), .refused(.predecessor): true
+            case .refused(.failed), .inDoubt: false
+            }
+        }
+        do throws(LogError) {
+            return try state.call(isAnswered: isAnswered, { append($0) })
+        } catch {
+            // `append` has no other errors than its outcomes.
+            return .inDoubt(error)
         }
     }
 
@@ -199,11 +214,11 @@ final class ClusterNode {
         }
         guard hadHold else { return }
         do throws(LogError) {
-            if let successor {
-                _ = try log.handLease(
-                    epoch: epoch, to: successor, within: ClusterLimits.attempt)
-            } else {
-                _ = try log.releaseLease(epoch: epoch, within: ClusterLimits.attempt)
+            _ = try state.call { (limit) throws(LogError) in
+                guard let successor else {
+                    return try log.releaseLease(epoch: epoch, within: limit)
+                }
+                return try log.handLease(epoch: epoch, to: successor, within: limit)
             }
         } catch {
             // The lease ends by itself.
@@ -214,8 +229,10 @@ final class ClusterNode {
     /// Makes room for rows ahead of the appends.
     func makeRoom() {
         do throws(LogError) {
-            try log.makeRoom(
-                through: position.row + ClusterLimits.partitionRows, within: ClusterLimits.attempt)
+            try state.call { (limit) throws(LogError) in
+                try log.makeRoom(
+                    through: position.row + ClusterLimits.partitionRows, within: limit)
+            }
         } catch {
             note(error)
         }
@@ -230,11 +247,14 @@ final class ClusterNode {
         let mustConfirm = state.waiterCount.load(ordering: .relaxed) > 0
         let read: [ReplicatedRow]
         do throws(LogError) {
-            read = try log.rows(
-                after: position, bytesMax: ClusterLimits.readBytesMax, within: ClusterLimits.attempt
-            )
+            read = try state.call(commits: { !$0.isEmpty }) { (limit) throws(LogError) in
+                try log.rows(
+                    after: position, bytesMax: ClusterLimits.readBytesMax, within: limit)
+            }
             // A server that has lost its standby shows no later rows, and does not confirm.
-            if read.isEmpty, mustConfirm { try log.confirm(within: ClusterLimits.attempt) }
+            if read.isEmpty, mustConfirm {
+                try state.call { (limit) throws(LogError) in try log.confirm(within: limit) }
+            }
         } catch {
             note(error)
             return ([], true)
@@ -328,8 +348,9 @@ final class ClusterNode {
             after: position, epoch: position.epoch + 1,
             body: redo.body(packing: configuration.packing))
         let claim = LeaseClaim(
-            node: configuration.node, address: configuration.address.text, isEarly: isEarly)
-        switch log.takeOver(row, after: position, as: claim, within: ClusterLimits.attempt) {
+            node: configuration.node, address: configuration.address.text,
+            life: state.withLock { $0.patience.leaseLife }, isEarly: isEarly)
+        switch attempt({ log.takeOver(row, after: self.position, as: claim, within: $0) }) {
         case .taken: break
         case .held, .behind: return false
         case .failed(let error), .inDoubt(let error):
@@ -353,6 +374,7 @@ final class ClusterNode {
         state.withLock { state in
             state.applied = position
             state.hold = LeaseHold(epoch: epoch, from: start, life: claim.life)
+            state.hasRenewalFailed = false
             state.isFenced = false
             state.goneEpoch = nil
             state.takeoverCount += 1
@@ -362,6 +384,22 @@ final class ClusterNode {
         logger.notice(
             "this node is active", metadata: ["epoch": "\(epoch)", "row": "\(position.row)"])
         return true
+    }
+
+    private func attempt(_ takeOver: (_ limit: Duration) -> TakeoverOutcome) -> TakeoverOutcome {
+        func isAnswered(_ outcome: TakeoverOutcome) -> Bool {
+            switch outcome {
+            case .taken, .held, .behind: true
+            case .failed, .inDoubt: false
+            }
+        }
+        do throws(LogError) {
+            return try state.call(
+                commits: { $0 == .taken }, isAnswered: isAnswered, { takeOver($0) })
+        } catch {
+            // `takeOver` has no other errors than its outcomes.
+            return .inDoubt(error)
+        }
     }
 
     /// The outcome of a command that this node has forwarded.

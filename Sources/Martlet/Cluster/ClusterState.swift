@@ -17,6 +17,10 @@ final class ClusterState: Sendable {
     struct State {
         /// The node's hold on the lease; nil: the node follows.
         var hold: LeaseHold?
+        /// Whether the last renewal of the hold that has ended has failed.
+        var hasRenewalFailed = false
+        /// The time for which the node's threads wait for the log.
+        var patience = LogPatience()
         /// Whether the log has an epoch after the node's own.
         var isFenced = false
         /// The lease as seen last, and when.
@@ -64,8 +68,8 @@ final class ClusterState: Sendable {
     /// The time, in nanoseconds of the monotonic clock, up to which the node's store has everything that any node of
     /// the cluster has answered. The active node's is read by `isCurrent`.
     private let freshThrough = Atomic<UInt64>(0)
-    /// Whether the log may have a row of this node that the node's store has not, or that the node's loops do not know of.
-    /// Followers may have told of the row.
+    /// Whether the log may have a row of this node that the node's store has not, or that the node's loops do not know
+    /// of. Followers may have told of the row.
     let isAppending = Atomic(false)
     /// The living nodes, for limits of which each node has a part.
     let nodes = NodeCount()
@@ -96,6 +100,37 @@ final class ClusterState: Sendable {
 
     /// Time since any moment, by the monotonic clock.
     static var now: Duration { .nanoseconds(Int64(SystemClock.monotonicNanoseconds())) }
+
+    /// Calls the log with the limit of the moment, and learns from the time of the call.
+    /// - Parameters:
+    ///   - commits: whether an answer took a commit of the log.
+    ///   - isAnswered: whether the log has answered.
+    func call<Answer>(
+        commits: (Answer) -> Bool = { _ in true }, isAnswered: (Answer) -> Bool = { _ in true },
+        _ body: (_ limit: Duration) throws(LogError) -> Answer
+    ) throws(LogError) -> Answer {
+        let limit = withLock { $0.patience.limit }
+        let began = Self.now
+        func note(isAnswered: Bool, commits: Bool) {
+            let took = Self.now - began
+            withLock { state in
+                if isAnswered {
+                    if commits { state.patience.answered(after: took) }
+                } else if took >= limit, state.patience.limit <= limit {
+                    // Calls of two threads that end together count once.
+                    state.patience.late()
+                }
+            }
+        }
+        do throws(LogError) {
+            let answer = try body(limit)
+            note(isAnswered: isAnswered(answer), commits: commits(answer))
+            return answer
+        } catch {
+            note(isAnswered: false, commits: false)
+            throw error
+        }
+    }
 
     /// Whether the node is active and may tell outcomes.
     var isActive: Bool {

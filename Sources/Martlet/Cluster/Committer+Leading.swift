@@ -35,17 +35,26 @@ extension Committer {
     /// Whether the active node may begin another transaction.
     func goesOn(leading node: ClusterNode) -> Bool {
         guard let cluster else { return true }
-        let began = SystemClock.monotonicNanoseconds()
-        let (hold, isFenced, mustHandOver) = cluster.withLock {
-            ($0.hold, $0.isFenced, $0.mustHandOver)
-        }
-        if isFenced {
-            node.stepDown("another node has taken over")
-            return false
-        }
-        guard let hold, hold.isValid(at: ClusterState.now) else {
-            node.stepDown("the lease could not be renewed in time")
-            return false
+        var began: UInt64
+        var mustHandOver: Bool
+        while true {
+            began = SystemClock.monotonicNanoseconds()
+            let (hold, isFenced, hasFailed, handsOver) = cluster.withLock {
+                ($0.hold, $0.isFenced, $0.hasRenewalFailed, $0.mustHandOver)
+            }
+            mustHandOver = handsOver
+            if isFenced {
+                node.stepDown("another node has taken over")
+                return false
+            }
+            let now = ClusterState.now
+            if let hold, hold.isValid(at: now) { break }
+            // A renewal of a slow log is under way. If the renewal succeeds, no other node has taken over.
+            guard let hold, !hasFailed, now - hold.end < ClusterLimits.leaseGrace else {
+                node.stepDown("the lease could not be renewed in time")
+                return false
+            }
+            usleep(5000)
         }
         if mustHandOver, !isStopping.load(ordering: .acquiring) {
             node.release()
@@ -70,7 +79,7 @@ extension Committer {
     /// - Returns: whether the node is still active.
     func goesOn(leading node: ClusterNode, after refusal: LogRefusal) -> Bool {
         switch refusal {
-        case .leaseOver: node.stepDown("the lease could not be renewed in time")
+        case .leaseOver: return goesOn(leading: node)
         case .fenced: node.stepDown("another node has taken over")
         case .doubt(let row):
             node.stepDown("the log does not tell the fate of row \(row.row)")

@@ -24,9 +24,10 @@ extension NodeKeeper {
 
     /// Reads the wishes of operators, and meets the wishes about this node.
     func meet(
-        _ book: inout WishBook, _ sightings: [NodeSighting], _ log: any ReplicationLog,
+        _ book: inout WishBook, _ news: NodeNews, _ log: any ReplicationLog,
         _ committer: Committer
     ) throws(LogError) {
+        var wishes = news.wishes
         if !book.hasBegun {
             // Wishes are about a process, because an operator who starts a node wants the node to serve.
             for kind in [NodeWish.Kind.drain, .handOver(to: configuration.node)] {
@@ -34,16 +35,16 @@ extension NodeKeeper {
                     NodeWish(node: configuration.node, kind: kind), within: ClusterLimits.attempt)
             }
             book.hasBegun = true
+            wishes.removeAll { $0.node == configuration.node }
         }
         book.rows = book.rows.suffix(Self.looksBehind - 1) + [cluster.applied.row]
-        let wishes = try log.wishes(within: ClusterLimits.attempt)
         let isDrained = wishes.contains { $0.node == configuration.node && $0.kind == .drain }
         // A node that has stopped following has no new messages for its devices, and another node has.
         let isStopped = cluster.withLock { $0.stopped != nil }
         note(isDrained: isDrained || isStopped, committer)
 
         let drained = Set(wishes.filter { $0.kind == .drain }.map(\.node))
-        let ready = sightings.filter { sighting in
+        let ready = news.nodes.filter { sighting in
             sighting.report.name != configuration.node && !sighting.report.hasEnded
                 && sighting.age < ClusterLimits.away && sighting.report.applied >= book.rows[0]
         }.map(\.report)

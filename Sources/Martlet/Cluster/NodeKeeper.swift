@@ -82,8 +82,8 @@ final class NodeKeeper: Sendable {
                 // that has ended.
                 if now - reported >= Self.reportPause {
                     reported = now
-                    let sightings = try report(log, &rank, committer, steadySince)
-                    try meet(&wishes, sightings, log, committer)
+                    let news = try report(log, &rank, committer, steadySince)
+                    try meet(&wishes, news, log, committer)
                 }
                 if now - trimmed >= Self.trimPause, cluster.isActive {
                     trimmed = now
@@ -121,14 +121,22 @@ final class NodeKeeper: Sendable {
         _ hold: LeaseHold, _ log: any ReplicationLog, _ committer: Committer
     ) throws(LogError) {
         let start = ClusterState.now
-        let isLast = try log.renewLease(
-            epoch: hold.epoch, life: ClusterLimits.leaseLife, within: ClusterLimits.leaseRenewal)
+        let life = cluster.withLock { $0.patience.leaseLife }
+        let isLast: Bool
+        do throws(LogError) {
+            isLast = try cluster.call { (limit) throws(LogError) in
+                try log.renewLease(epoch: hold.epoch, life: life, within: limit)
+            }
+        } catch {
+            cluster.withLock { $0.hasRenewalFailed = true }
+            throw error
+        }
         cluster.withLock { state in
             state.contact = ClusterState.now
             guard state.hold?.epoch == hold.epoch else { return }
+            state.hasRenewalFailed = false
             if isLast {
-                state.hold = LeaseHold(
-                    epoch: hold.epoch, from: start, life: ClusterLimits.leaseLife)
+                state.hold = LeaseHold(epoch: hold.epoch, from: start, life: life)
                 state.trouble = nil
             } else {
                 state.isFenced = true
@@ -141,7 +149,7 @@ final class NodeKeeper: Sendable {
         _ log: any ReplicationLog, _ rank: Int, _ overSince: inout Duration?,
         _ committer: Committer
     ) throws(LogError) {
-        let lease = try log.lease(within: ClusterLimits.attempt)
+        let lease = try cluster.call { (limit) throws(LogError) in try log.lease(within: limit) }
         let now = ClusterState.now
         let (isOver, mayLead, isDrained) = cluster.withLock { state in
             state.lease = lease
@@ -170,9 +178,11 @@ final class NodeKeeper: Sendable {
     private func report(
         _ log: any ReplicationLog, _ rank: inout Int, _ committer: Committer,
         _ steadySince: Duration
-    ) throws(LogError) -> [NodeSighting] {
-        try log.report(configuration.report(cluster), within: ClusterLimits.attempt)
-        let nodes = try log.nodes(within: ClusterLimits.attempt)
+    ) throws(LogError) -> NodeNews {
+        let news = try cluster.call { (limit) throws(LogError) in
+            try log.exchange(configuration.report(cluster), within: limit)
+        }
+        let nodes = news.nodes
         let living = nodes.filter { $0.age < ClusterLimits.silence && !$0.report.hasEnded }
         let alive = living.map(\.report.name)
         rank = alive.firstIndex(of: configuration.node) ?? 0
@@ -195,7 +205,7 @@ final class NodeKeeper: Sendable {
         }
         cluster.nodes.change(to: alive.count)
         if !silent.isEmpty { committer.wake() }
-        return nodes
+        return news
     }
 
     private func trim(

@@ -23,6 +23,8 @@ package struct DatabaseConditions {
     package var slowChance = 0
     /// Mean of the time until the standby has a transaction.
     package var standbyMean: Int64 = 400
+    /// Time that the standby takes for a transaction in any case.
+    package var standbyLeast: Int64 = 0
     /// Chance of a cancelled wait for the standby.
     package var cancelChance = 0
     /// Chance of a session that is ended as its transaction waits.
@@ -323,7 +325,8 @@ package final class SimulatedDatabase {
     }
 
     private func replicate(through place: Int) {
-        agenda.after(random.pause(mean: conditions.standbyMean)) { [self, generation] in
+        let time = conditions.standbyLeast + random.pause(mean: conditions.standbyMean)
+        agenda.after(time) { [self, generation] in
             guard generation == self.generation, isUp, !isStandbyAway else { return }
             replicated = max(replicated, place)
             let confirmed = waiting.filter { $0.place <= replicated }

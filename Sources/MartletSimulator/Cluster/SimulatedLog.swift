@@ -76,13 +76,23 @@ package final class SimulatedLog: ReplicationLog {
                 changes: [SimulatedDatabase.Change]?, answer: Answer
             )
     ) -> Arrival<Answer> {
-        if session != database.generation || !database.isUp {
-            session = nil
-            if let error = connect(until: end) { return .unsent(error) }
-        }
+        if let error = open(until: end) { return .unsent(error) }
         guard !isKilled else { return .unsent(Self.killed) }
         let arrival = send(until: end, locking: keys, statement)
         return isKilled ? .unsent(Self.killed) : arrival
+    }
+
+    /// Opens a session, if none is open.
+    private func open(until end: Int64) -> LogError? {
+        guard session != database.generation || !database.isUp else { return nil }
+        session = nil
+        return connect(until: end)
+    }
+
+    /// The end of a call. A new session has a limit of its own.
+    private func opened(within limit: Duration) throws(LogError) -> Int64 {
+        if let error = open(until: end(of: limit)) { throw error }
+        return end(of: limit)
     }
 
     private static var killed: LogError { .unavailable("the process has ended") }
@@ -151,7 +161,7 @@ package final class SimulatedLog: ReplicationLog {
     private func read<Answer>(
         within limit: Duration, _ body: @escaping (SimulatedDatabase) -> Answer
     ) throws(LogError) -> Answer {
-        let end = end(of: limit)
+        let end = try opened(within: limit)
         let answer = try Self.answer(of: call(until: end) { (nil, body($0)) })
         if database.canary != .confirmation, let error = confirm(until: end) { throw error }
         return answer
@@ -165,7 +175,8 @@ package final class SimulatedLog: ReplicationLog {
                 changes: [SimulatedDatabase.Change]?, answer: Answer
             )
     ) throws(LogError) -> Answer {
-        try Self.answer(of: call(until: end(of: limit), locking: keys, statement))
+        let end = try opened(within: limit)
+        return try Self.answer(of: call(until: end, locking: keys, statement))
     }
 
     private static func answer<Answer>(of arrival: Arrival<Answer>) throws(LogError) -> Answer {
@@ -228,7 +239,10 @@ package final class SimulatedLog: ReplicationLog {
         guard predecessor.incarnation == database.identity.incarnation else {
             return .refused(.failed(.foreign))
         }
-        let end = end(of: limit)
+        let end: Int64
+        do throws(LogError) { end = try opened(within: limit) } catch {
+            return .refused(.failed(error))
+        }
         let arrival = call(until: end, locking: [.row(row.position.row)]) { database in
             if database.canary == .fence {
                 return ([.row(Self.atEnd(row, database))], Written.written)
@@ -340,8 +354,10 @@ package final class SimulatedLog: ReplicationLog {
         guard predecessor.incarnation == database.identity.incarnation else {
             return .failed(.foreign)
         }
+        let end: Int64
+        do throws(LogError) { end = try opened(within: limit) } catch { return .failed(error) }
         let arrival = call(
-            until: end(of: limit), locking: [.row(row.position.row), .lease]
+            until: end, locking: [.row(row.position.row), .lease]
         ) { database in
             var lease = database.tables.lease
             let isOwn = Self.has(row.position, database)
@@ -428,6 +444,20 @@ package final class SimulatedLog: ReplicationLog {
                         age: .microseconds(database.agenda.now - entry.seen))
                 }
                 .sorted { $0.report.name < $1.report.name }
+        }
+    }
+
+    package func exchange(
+        _ node: NodeReport, within limit: Duration
+    ) throws(LogError) -> NodeNews {
+        try write(within: limit, locking: [.node(node.name)]) { database in
+            let now = database.agenda.now
+            var nodes = database.tables.nodes
+            nodes[node.name] = (node, now)
+            let sightings = nodes.values
+                .map { NodeSighting(report: $0.report, age: .microseconds(now - $0.seen)) }
+                .sorted { $0.report.name < $1.report.name }
+            return ([.report(node, seen: now)], NodeNews(nodes: sightings))
         }
     }
 

@@ -38,6 +38,44 @@ extension World {
         }
     }
 
+    // MARK: A slow log
+
+    /// Runs a cluster whose log is slow from the tenth second on. At second 130 the active node is killed.
+    /// - Parameter commit: time of a commit, in microseconds.
+    func runSlowLog(commit: Int64) throws -> Simulation.SlowLogFigures {
+        try beginCluster(nil)
+        guard let cluster else { return Simulation.SlowLogFigures() }
+        // Devices are not left without their messages for the time of a slow log's commits.
+        oracle.mayRepeat = { true }
+        var figures = Simulation.SlowLogFigures()
+        var pausedSince: Int64?
+        func look(_ note: (_ pause: Int64) -> Void, until end: Int64) {
+            while agenda.now < end {
+                let next = min(agenda.now + 20_000, end)
+                while agenda.doNext(until: next) {}
+                if machines.contains(where: { $0.broker?.isActive ?? false }) {
+                    pausedSince = nil
+                } else {
+                    pausedSince = pausedSince ?? agenda.now
+                    note(agenda.now - (pausedSince ?? agenda.now))
+                }
+            }
+        }
+        beginMixed()
+        look({ _ in }, until: 10_000_000)
+        cluster.database.conditions.standbyLeast = commit
+        look({ figures.atChange = max(figures.atChange, $0) }, until: 70_000_000)
+        look({ figures.later = max(figures.later, $0) }, until: 130_000_000)
+        machines.first { $0.broker?.isActive ?? false }?.crash()
+        look({ figures.afterKill = max(figures.afterKill, $0) }, until: plan.duration)
+        makePeace(cluster)
+        rest()
+        checkAll()
+        checkStores(cluster)
+        figures.takeovers = cluster.witness.takeoverCount
+        return figures
+    }
+
     // MARK: Troubles
 
     private func planClusterTrouble(_ cluster: SimulatedCluster) {

@@ -127,6 +127,20 @@ struct WorldPlan {
         database.killChance = random.one(of: [0, 0, 5])
     }
 
+    /// OPS-7: the plan of a world with three nodes and no trouble, whose log is made slow.
+    init(slowLogSeed seed: UInt64) {
+        self.init(clusterSeed: seed)
+        conditions = .perfect
+        database = DatabaseConditions()
+        (failedCommitChance, failedReadChance) = (0, 0)
+        (isRenewing, isDozing, appsPerPhone) = (false, false, 0)
+        limits = .none
+        messageMean = 500_000
+        actionMean = 5_000_000
+        restartMean = 1_000_000
+        duration = 200_000_000
+    }
+
     private mutating func makeMixed(_ random: inout Randomness) {
         loopCount = random.number(1...3)
         projectCount = random.number(1...3)
