@@ -136,12 +136,29 @@ done
 frozen=$now
 eval "kill -STOP \$pid_$frozen"
 echo "Froze node $frozen."
+# The device says hello to the frozen node, gives up, and connects to another node.
+listen() {
+    exec "$program" listen --project tides --app com.example.tides --port "$(port_of "$1")" \
+        --state "$folder/device.json" --count 2 --timeout 30 --json >"$folder/$2.log" 2>"$folder/listen.log"
+}
+listen "$frozen" abandoned &
+abandoned=$!
+disown
 sender=$(printf '%s\n' a b c | grep -v "$frozen" | head -n 1)
 send "$sender" frozen
+kill -KILL $abandoned
+listen "$sender" moved &
+listener=$!
+for _ in $(seq 100); do grep -q 'number frozen' "$folder/moved.log" && break; sleep 0.1; done
 eval "kill -CONT \$pid_$frozen"
 now=$(active)
 [ "$now" != "$frozen" ] || fail "the frozen node is active"
 echo "Accepted meanwhile; node $now is active."
+# The node that goes on reads the HELLO before it serves others.
+sleep 1
+send "$frozen" thawed
+wait "$listener" || fail "the device has lost its connection to the hello that it had given up"
+echo "The device stays where it went."
 
 # A further node joins while the cluster serves.
 "$program" backup --data "$folder/$now" "$folder/backup" >/dev/null || fail "backup"

@@ -172,6 +172,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var mustLookAgain = false
     /// OPS-7: the second before which HELLOs of devices are held, because the loop was away.
     var returnEnds: UInt32 = 0
+    /// Milliseconds since the loop began, at its last turn.
+    private var lastTurn: Int64 = 0
     /// REG-10: refusals that wait, in the order of their ends.
     var heldRefusals: [HeldRefusal] = []
     /// OPS-6: looks at the certificate of the port. One loop of a broker has a use for the watch.
@@ -264,9 +266,11 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// - Returns: whether the loop has drained.
     mutating func turn() -> Bool {
         // The time is read before the events, so no deadline counts time before the start of its connection.
-        let now = seconds
+        let turn = context.monotonic() - began
+        let now = UInt32(turn / 1000)
         let isTickDue = now != lastTick
-        if now &- lastTick > Self.awaySeconds { returnEnds = now &+ Self.returnSeconds }
+        if turn - lastTurn > Self.awayMilliseconds { returnEnds = now &+ Self.returnSeconds }
+        lastTurn = turn
         lastTick = now
         goOnWithTickets()
         while let event = transport.nextEvent() {
