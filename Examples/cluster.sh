@@ -161,8 +161,8 @@ wait "$listener" || fail "the device has lost its connection to the hello that i
 echo "The device stays where it went."
 
 # A further node joins while the cluster serves.
-"$program" backup --data "$folder/$now" "$folder/backup" >/dev/null || fail "backup"
-"$program" cluster join "$folder/backup" "$folder/d" >/dev/null || fail "cluster join"
+"$program" cluster join --from "127.0.0.1:$(port_of "$now")" --admin-key "$folder/$now/admin.key" "$folder/d" \
+    >/dev/null || fail "cluster join"
 start d
 send a joined
 

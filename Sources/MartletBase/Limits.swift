@@ -369,6 +369,9 @@ public enum Limits {
     public static let senderFrameBytesMax = 512 * 1024
     /// NET-3: longest frame the broker sends, in bytes after the length field.
     public static let brokerFrameBytesMax = 256 * 1024
+    /// OPS-7: seconds after which a backup ends that its administrator asks nothing of: longer than a client needs to write
+    /// a part to a slow disk.
+    public static let backupIdleSeconds = 30
     /// TOP-9: entries in one page of a list.
     public static let pageEntriesMax = 1000
     /// NET-1: Martlet's TCP port.

@@ -123,6 +123,8 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case removeBridgeKey = 0xB4
     case listBridgeKeys = 0xB5
     case bridgeKeyPage = 0xB6
+    case backup = 0xB7
+    case backupPart = 0xB8
 
     // 0xC0, 0xC2, 0xC4, 0xC5 and 0xC9 were planned for links, and no node has sent them.
     case committed = 0xC1
@@ -139,7 +141,7 @@ extension FrameType {
     /// All requests of senders and administrators that have one answer, of one type.
     package static let requests: [any WireRequest.Type] = [
         AddBridgeKeyRequest.self, AddTicketKeyRequest.self, AudienceRequest.self,
-        CancelRequest.self, ChangeGroupRequest.self,
+        BackupRequest.self, CancelRequest.self, ChangeGroupRequest.self,
         ChangeLimitsRequest.self, ChangePoliciesRequest.self, ChangeProjectRequest.self,
         ChangeTopicRequest.self,
         CreateAppRequest.self, CreateGroupRequest.self, CreateKeyRequest.self,

@@ -11,7 +11,7 @@ import Testing
     /// Frames that end in a message or in bytes of a node, which are the rest of the frame, whatever their length.
     private static let withMessage = [
         FrameType.send, .multicast, .deliver, .upstream, .upstreamMessage, .nodeUpstream,
-        .forward,
+        .forward, .backupPart,
     ].map(\.rawValue)
 
     /// Bytes of the body of `hello-new-device`, and of the vectors that continue it.

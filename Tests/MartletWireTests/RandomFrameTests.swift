@@ -262,7 +262,9 @@ struct RandomFrames {
         case 27:
             flag()
                 ? .request(StatusRequest(correlation: correlation()))
-                : .request(MetricsRequest(correlation: correlation()))
+                : flag()
+                    ? .request(BackupRequest(correlation: correlation(), backup: u64()))
+                    : .request(MetricsRequest(correlation: correlation()))
         case 28: .request(QuotasRequest(correlation: correlation()))
         case 29:
             .upstream(
@@ -378,7 +380,12 @@ struct RandomFrames {
         case 22:
             flag()
                 ? .answer(StatusResult(correlation: correlation(), status: status()))
-                : .answer(MetricsResult(correlation: correlation(), lines: list { $0.text() }))
+                : flag()
+                    ? .answer(
+                        BackupPart(
+                            correlation: correlation(), backup: u64(), isLast: flag(),
+                            content: bytes()))
+                    : .answer(MetricsResult(correlation: correlation(), lines: list { $0.text() }))
         case 19:
             .answer(
                 Cancelled(correlation: correlation(), wasScheduled: flag(), delivered: u64()))

@@ -482,6 +482,10 @@ private let administrators: [String: AnyFrame] = [
                     ProjectLimitChange(.topicChangesPerSecond, to: 0),
                     ProjectLimitChange(.payloadBytes, to: nil),
                 ]))),
+    "backup": .client(.request(BackupRequest(correlation: 33, backup: 2))),
+    "backup-part": .broker(
+        .answer(
+            BackupPart(correlation: 33, backup: 2, isLast: false, content: [0x4D, 0x52, 0x54]))),
     "metrics": .client(.request(MetricsRequest(correlation: 31))),
     "metrics-result": .broker(
         .answer(

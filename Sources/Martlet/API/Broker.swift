@@ -40,6 +40,7 @@ public final class Broker: Sendable {
     let configuration: BrokerConfiguration
     private let loops: [RunningLoop]
     private let surveys = LoopSurveys()
+    private let backups: BackupDesk
     /// OPS-7: nil: the broker is alone.
     private let keeper: NodeKeeper?
     /// nil: the port speaks plain text.
@@ -178,10 +179,11 @@ public final class Broker: Sendable {
             }
         }
         let peers = Peers()
+        backups = BackupDesk(configuration.backupCommand, configuration.logger)
         inquiry = Inquiry(
             Answerer(
                 store: store, programs: committer.programs, gauges: gauges,
-                quotas: quotas, folder: configuration.folder), peers: peers,
+                quotas: quotas, folder: configuration.folder, backups: backups), peers: peers,
             logger: configuration.logger, committer: committer)
         var started: [RunningLoop] = []
         do {
@@ -349,13 +351,14 @@ public final class Broker: Sendable {
     public func close() async throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         let (loops, inquiry, committer, store, clock) = (loops, inquiry, committer, store, clock)
-        let (address, surveys, keeper) = (address, surveys, keeper)
+        let (address, surveys, keeper, backups) = (address, surveys, keeper, backups)
         let (hasServed, logger) = (!ports.isEmpty, configuration.logger)
         let finish: @Sendable () -> Void = {
             address?.end()?.remove()
             Self.stop(loops)
             surveys.close()
             inquiry.stop()
+            backups.end()
             committer.stop()
             keeper?.stop()
             committer.cluster?.endWaits()

@@ -122,6 +122,9 @@ public struct BrokerConfiguration: Sendable {
     public var migrating: (@Sendable (MigrationProgress) -> Void)?
     /// OPS-7: the broker's place in a cluster; nil: the broker is alone.
     package var cluster: ClusterConfiguration?
+    /// OPS-7: the program that writes a backup of the folder to standard output, and its arguments; empty: the broker
+    /// hands out no backups to administrators on connections.
+    package var backupCommand: [String] = []
     /// The wall clock. nil: the clock of the system. Tests set another clock.
     public var clock: (@Sendable () -> Instant)?
 

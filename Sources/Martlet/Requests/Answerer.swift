@@ -18,6 +18,8 @@ struct Answerer: Sendable {
     let quotas: ProjectQuotas
     /// The data folder, with the secrets beside the store.
     let folder: String
+    /// OPS-7: backups for administrators; nil: the broker hands out none.
+    var backups: BackupDesk?
 
     /// Reads a snapshot of the store.
     /// - Throws: the error of `body`, `StorageError`.

@@ -36,6 +36,11 @@ struct BackupCommand: ReportingCommand {
     @OptionGroup var folder: FolderOptions
     @OptionGroup var output: OutputOptions
 
+    /// OPS-7: the words of a backup of a folder to standard output, by a process that reads nothing but the folder.
+    static func words(of folder: String) -> [String] {
+        ["/proc/self/exe", "backup", "-", "--data", folder, "--" + ReadingProcess.flag]
+    }
+
     private var isStream: Bool { destination == "-" }
 
     func validate() throws {

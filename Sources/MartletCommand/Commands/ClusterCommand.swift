@@ -144,43 +144,6 @@ struct ClusterRebaseCommand: ReportingCommand {
     }
 }
 
-struct ClusterJoinCommand: ReportingCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "join",
-        abstract: "Make the data folder of a further node.",
-        discussion: """
-            Takes a backup of any node of the cluster: `martlet backup` on that node, while it serves. \
-            The new node goes on where the backup ends, and reads the rest from the log, which keeps \
-            rows for an hour and as long as a node needs them.
-            """)
-
-    @Argument(
-        help: ArgumentHelp(
-            "The folder that `martlet backup` made, or a file with its stream, or - for standard input.",
-            valueName: "backup"))
-    var backup: String
-
-    @Argument(help: ArgumentHelp("The new data folder.", valueName: "folder"))
-    var folder: String
-
-    @OptionGroup var output: OutputOptions
-
-    func perform() async throws {
-        let (descriptor, manifest) = try BackupFiles.open(backup)
-        defer { close(descriptor) }
-        let summary = try RestoredFolder(folder).restore(
-            from: descriptor, asNode: true, progress: { _ in }
-        ) {
-            guard manifest == nil || manifest == BackupManifest($0) else {
-                throw BackupError.damaged("its manifest is that of another backup")
-            }
-        }
-        let made = BackupManifest(summary)
-        Terminal.print(
-            output.json ? JSON.line(made) : made.sentence("Joined", "with \(folder)"))
-    }
-}
-
 struct ClusterVerifyCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",

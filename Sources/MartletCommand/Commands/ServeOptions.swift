@@ -260,6 +260,7 @@ struct ServeOptions: ParsableArguments {
         var configuration = configuration
         configuration.migrating = migrating
         configuration.cluster = try place.configuration()
+        configuration.backupCommand = BackupCommand.words(of: configuration.folder)
         if hasLocalListener, !configuration.listeners.contains(where: { configuration.isLocal($0) })
         {
             configuration.listeners.append(
