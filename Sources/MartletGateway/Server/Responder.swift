@@ -56,11 +56,7 @@ final class Responder: Sendable {
             }
             return try await refuse(answer, request, writer, on: channel)
         case .turnedAway(let answer):
-            // The caller's next connection may be to another node. An HTTP/2 connection ends after its other streams.
-            let connection = channel.isStream ? channel.parent : nil
-            defer {
-                connection?.pipeline.fireUserInboundEventTriggered(ChannelShouldQuiesceEvent())
-            }
+            // The caller's next connection may be to another node. An HTTP/2 connection stays, because of its other streams.
             return try await refuse(answer, request, writer, on: channel)
         }
         let most =
