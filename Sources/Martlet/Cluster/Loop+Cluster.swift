@@ -97,9 +97,9 @@ extension Loop where Kernel: ~Copyable {
     /// meanwhile is read from some turns later.
     static var returnSeconds: UInt32 { 2 }
 
-    /// OPS-7: holds the HELLO of a device that came while the loop was away, until the loop's next second. The device may
-    /// have given up, and may be connected to another node. The end of its connection here is then among the events until
-    /// that second. Answered at once, the dead connection would be the later one, and *replaced* would end the living
+    /// OPS-7: holds the HELLO of a device that came while the loop was away, until the loop's next second but one, which is
+    /// a second later at least. The device may have given up, and may be connected to another node. The end of its
+    /// connection here is then among the events until that second. Answered at once, the dead connection would be the later one, and *replaced* would end the living
     /// connection for good.
     /// - Returns: false if the loop was not away.
     mutating func holdAfterAbsence(
@@ -112,7 +112,7 @@ extension Loop where Kernel: ~Copyable {
             HeldHello(
                 id: connection.pointee.id, hello: hello, charge: try charge(connection),
                 frameBytes: servedBytes, since: SystemClock.monotonicNanoseconds(),
-                mayBeOld: true, earliest: lastTick &+ 1), connection, cluster)
+                mayBeOld: true, earliest: lastTick &+ 2), connection, cluster)
         transport.wake(context.committerAddress, value: 1)
         return true
     }
