@@ -22,6 +22,8 @@ enum FolderCopies {
     static func remove(_ folder: String) {
         for name in entries(of: folder) {
             let path = "\(folder)/\(name)"
+            // A file that a thread of the world still holds open would keep the machine's memory.
+            truncate(path, 0)
             if unlink(path) != 0 { remove(path) }
         }
         rmdir(folder)
