@@ -22,7 +22,7 @@ package struct NodeWish: Hashable, Sendable {
     }
 }
 
-/// What a node reads with each report of its own.
+/// The answer of the log to the report of a node.
 package struct NodeNews: Hashable, Sendable {
     /// The reports of all nodes, by name.
     package var nodes: [NodeSighting]

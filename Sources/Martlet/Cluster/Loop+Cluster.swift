@@ -72,8 +72,8 @@ extension Loop where Kernel: ~Copyable {
     ) throws(MartletError) -> Bool {
         guard let cluster = context.committer.cluster, case .device = hello else { return false }
         let now = SystemClock.monotonicNanoseconds()
-        // TTL-2: a message that is not stored may have come to the device over another node. The loop knows of such a
-        // message when it has taken what it was told.
+        // TTL-2: a message that is not stored may have come to the device over another node. The news of such a message
+        // are in the inbox of the loop, so the inbox is emptied first.
         let isCurrent = cluster.isCurrent(at: now)
         guard !isCurrent || context.inbox.count > 0, context.committer.clusterTrouble == nil else {
             return false

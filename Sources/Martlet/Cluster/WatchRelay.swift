@@ -12,7 +12,7 @@ import MartletRows
 import MartletWire
 import Synchronization
 
-/// The events of projects that other nodes want, and those of other nodes.
+/// Sends events of watched projects to other nodes, and takes events of other nodes.
 final class WatchRelay: Sendable {
     /// A watched project of another node: a watcher of this node's events, and the sums that were sent last.
     private struct Place {
@@ -27,9 +27,9 @@ final class WatchRelay: Sendable {
 
     private struct Peer {
         let link: LinkOutbox
-        /// What the other node wants to hear of.
+        /// The projects with watchers on the other node, or on nodes behind the other node.
         var wanted: [ProjectNumber: Place] = [:]
-        /// What this node has asked the other node for.
+        /// The projects named to the other node in the last NODE_WATCH.
         var asked: [ProjectNumber: String] = [:]
     }
 
@@ -97,7 +97,7 @@ final class WatchRelay: Sendable {
         }
     }
 
-    /// Takes events of the other node, or of a node behind it, and sends them on to other nodes that want them.
+    /// Takes events from a link, and sends the events on to other nodes with watchers of the project.
     func take(_ frame: NodeEvents, from link: LinkOutbox, _ book: WatchBook) {
         guard frame.node != node else { return }
         book.heard(frame)

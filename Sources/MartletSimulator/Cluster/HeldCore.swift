@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A core for the threads of a world. They run one at a time, and a core wakes the next one sooner than another core does:
-// worlds take two thirds of the time. Rests on CAffinity.
+// A core for the threads of a world. The threads run one after the other, and a thread wakes another thread of its core
+// sooner than a thread of another core. A world takes two thirds of the time. Rests on CAffinity.
 
 import CAffinity
 import Synchronization
@@ -10,7 +10,7 @@ import Synchronization
 struct HeldCore {
     /// Cores that the system may have, in bits.
     private static let coresMax = 1024
-    /// Worlds that have taken a core: each takes the next one.
+    /// The count of worlds with a core so far. The count chooses the core of the next world.
     private static let turns = Atomic(0)
 
     /// The cores of the thread before; empty: the system does not tell.
