@@ -60,6 +60,20 @@ package enum ClusterLimits {
     package static let logBytesMax: UInt64 = 64 << 30
     /// OPS-7: bytes that wait on a link. A link with more is closed; its node reads the log, and forwards again.
     package static let linkBytesMax = 64 << 20
+    /// OPS-7: bytes that wait on a link up to which the link takes a row or a now-or-never message. What a link does not
+    /// take is in the log, so a slow node holds up nobody.
+    package static let linkBytesReady = 8 << 20
+    /// OPS-7: bytes of the body of a row that goes over links. Larger rows would hold up what waits behind them.
+    package static let linkRowBytesMax = 4 << 20
+    /// OPS-7: bytes of bodies of rows that have come over the link and are not applied. Further rows are read in the log.
+    package static let heldRowBytesMax = 32 << 20
+    /// TTL-2: time without an answer of the active node after which a link ends while devices wait for the answer. No
+    /// now-or-never message comes over a link that has ended, so the devices need not wait any more.
+    package static let linkSilenceNanoseconds: UInt64 = 1_000_000_000
+    /// FAN-1: time without a report of a fanout after which the part of a follower counts as ended.
+    package static let partSilence = Duration.seconds(3)
+    /// FAN-1: pause between two looks for silent parts.
+    package static let partCheck = Duration.milliseconds(500)
     /// OPS-7: nodes of a cluster: far more than connections of a usual PostgreSQL allow.
     package static let linksMax = 64
     /// OPS-7: peers of a node's address that have not proved to be nodes. A peer has two seconds for the proof.

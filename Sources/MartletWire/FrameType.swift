@@ -135,6 +135,8 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case nodeFigures = 0xCA
     case nodeWatch = 0xCB
     case nodeEvents = 0xCC
+    case nodeFanout = 0xCD
+    case nodeRow = 0xCE
 }
 
 extension FrameType {

@@ -140,6 +140,8 @@ package enum NodeFrame: Sendable, Hashable {
     case figures(NodeFigures)
     case watch(NodeWatch)
     case watched(NodeEvents)
+    case fanout(NodeFanout)
+    case row(NodeRow)
 
     private var frame: any WireFrame {
         switch self {
@@ -155,6 +157,8 @@ package enum NodeFrame: Sendable, Hashable {
         case .figures(let frame): frame
         case .watch(let frame): frame
         case .watched(let frame): frame
+        case .fanout(let frame): frame
+        case .row(let frame): frame
         }
     }
 
@@ -185,6 +189,8 @@ package enum NodeFrame: Sendable, Hashable {
             case .nodeFigures: .figures(try NodeFigures(from: &reader))
             case .nodeWatch: .watch(try NodeWatch(from: &reader))
             case .nodeEvents: .watched(try NodeEvents(from: &reader))
+            case .nodeFanout: .fanout(try NodeFanout(from: &reader))
+            case .nodeRow: .row(try NodeRow(from: &reader))
             default: throw .unexpectedFrame(type)
             }
         try reader.finish()

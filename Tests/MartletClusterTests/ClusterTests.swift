@@ -8,6 +8,8 @@ import Martlet
 import MartletBase
 import MartletClient
 import MartletCluster
+import MartletPostgres
+import MartletRows
 import Synchronization
 import Testing
 
@@ -102,6 +104,71 @@ struct ClusterTests {
         // A node that was away reads the rest from the log.
         try await bench.start(active)
         try bench.waitUntilEqual(first, active)
+        try await bench.end()
+    }
+
+    @Test(
+        """
+        TTL-2 OPS-7 a now-or-never message of the active node comes to devices of all nodes, and no \
+        row has it
+        """)
+    func sendsLive() async throws {
+        let bench = try bench()
+        try await bench.begin()
+        for name in bench.names { try await bench.start(name) }
+        let active = try await bench.active()
+        let followers = try await bench.followers()
+        let broker = bench.broker(active)
+        let made = try await broker.createProject(Self.project)
+        let key = try await broker.createServerKey(named: "k", in: Self.project)
+        var devices: [String: MartletDevice] = [:]
+        for name in bench.names {
+            let (device, _) = try await device(on: name, bench, key: made.registrationKey)
+            try await device.subscribe(toTopic: "tides")
+            devices[name] = device
+        }
+        let sender = try await MartletSender.connect(
+            host: "127.0.0.1", port: bench.port(active), projectID: Self.project,
+            serverKey: key.text)
+        func send(_ numbers: Range<Int>) async throws {
+            for number in numbers {
+                let result = try await sender.send(
+                    OutgoingMessage(
+                        to: .topic("tides"), Message(data: ["n": "\(number)"]),
+                        timeToLiveSeconds: 0))
+                #expect(result.recipientCount == 3)
+            }
+        }
+        for name in followers { try bench.waitUntilEqual(active, name) }
+        let log = try bench.log()
+        let first = try log.tail(within: .ample).row
+        try await send(0..<100)
+        for name in bench.names {
+            let came = try await receive(100, by: devices[name]!)
+            #expect(came == (0..<100).map { "\($0)" }, "on \(name)")
+        }
+        // Counts of messages have a row a second.
+        #expect(try log.tail(within: .ample).row - first < 50)
+        // Callers in the process send too.
+        _ = try await broker.send(
+            OutgoingMessage(
+                to: .topic("tides"), Message(data: ["n": "here"]), timeToLiveSeconds: 0),
+            in: Self.project)
+        for name in bench.names {
+            #expect(try await receive(1, by: devices[name]!) == ["here"])
+        }
+
+        // Without a link to a node that may have devices, the log takes the messages.
+        try await bench.stop(followers[1])
+        let second = try log.tail(within: .ample).row
+        try await send(100..<120)
+        for name in [active, followers[0]] {
+            let came = try await receive(20, by: devices[name]!)
+            #expect(came == (100..<120).map { "\($0)" }, "on \(name)")
+        }
+        #expect(try log.tail(within: .ample).row - second >= 20)
+        for device in devices.values { await device.close() }
+        await sender.close()
         try await bench.end()
     }
 

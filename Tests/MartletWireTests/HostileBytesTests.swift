@@ -11,7 +11,7 @@ import Testing
     /// Frames that end in a message or in bytes of a node, which are the rest of the frame, whatever their length.
     private static let withMessage = [
         FrameType.send, .multicast, .deliver, .upstream, .upstreamMessage, .nodeUpstream,
-        .forward, .backupPart,
+        .forward, .backupPart, .nodeFanout, .nodeRow,
     ].map(\.rawValue)
 
     /// Bytes of the body of `hello-new-device`, and of the vectors that continue it.
@@ -107,7 +107,7 @@ import Testing
     func randomBytes() {
         var random = SeededGenerator(state: 5228)
         for _ in 0..<200_000 {
-            let type = UInt8.random(in: 0...0xCC, using: &random)
+            let type = UInt8.random(in: 0...0xCE, using: &random)
             let count = Int.random(in: 0...48, using: &random)
             // Small numbers make counts that nearly fit.
             let body = (0..<count).map { _ in

@@ -85,6 +85,8 @@ let nodeVectors: [String: AnyFrame] = [
     "node-watch": .node(
         .watch(NodeWatch(projects: [NodeWatch.Entry(project: ProjectNumber(7), id: "tides")]))),
     "node-events": .node(.watched(watched)),
+    "node-fanout": .node(.fanout(NodeFanout(row: 1001, events: [1, 0, 0, 0, 4]))),
+    "node-row": .node(.row(NodeRow(epoch: 4, row: 1002, chain: chain, body: [1, 2, 3]))),
 ]
 
 extension RandomFrames {
@@ -118,7 +120,7 @@ extension RandomFrames {
     }
 
     mutating func node() -> NodeFrame {
-        switch Int.random(in: 0..<12, using: &random) {
+        switch Int.random(in: 0..<14, using: &random) {
         case 0:
             .hello(
                 NodeHello(
@@ -162,6 +164,8 @@ extension RandomFrames {
             .watch(
                 NodeWatch(
                     projects: list { .init(project: ProjectNumber($0.u32()), id: $0.text()) }))
+        case 12: .row(NodeRow(epoch: u32(), row: u64(), chain: sixteen(), body: bytes()))
+        case 11: .fanout(NodeFanout(row: u64(), events: bytes()))
         default: .watched(nodeEvents())
         }
     }
@@ -171,6 +175,7 @@ extension RandomFrames {
     /// Types of frames of a link alone.
     private static let types: [FrameType] = [
         .committed, .forward, .ended, .listen, .nodeUpstream, .nodeFigures, .nodeWatch, .nodeEvents,
+        .nodeFanout, .nodeRow,
     ]
 
     @Test("OPS-7 a client and a broker never take a frame of a link", arguments: types)

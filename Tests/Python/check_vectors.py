@@ -16,7 +16,8 @@ import martlet
 # Frames that end with a message.
 OLDER_HELLO = 38  # bytes of hello-new-device.hex
 WITH_REST = ("DELIVER", "SEND", "MULTICAST", "UPSTREAM", "UPSTREAM_MESSAGE", "NODE_UPSTREAM",
-             "FORWARD", "BACKUP_PART", "NODE_EVENTS")
+             "FORWARD", "BACKUP_PART", "NODE_EVENTS", "NODE_FANOUT",
+             "NODE_ROW")
 
 VECTORS = pathlib.Path(__file__).resolve().parent.parent / "Vectors"
 

@@ -296,6 +296,9 @@ FRAMES = [
                            ("accepted", "u64"), ("upstream", "u64"), ("refusals", "u64"),
                            ("connected", "u64"), ("disconnected", "u64"), ("dropped", "u64"),
                            *COUNTS, ("events", "all")]),
+    (0xCD, "NODE_FANOUT", [("row", "u64"), ("events", "all")]),
+    (0xCE, "NODE_ROW", [("epoch", "u32"), ("row", "u64"), ("chain", "16 bytes"),
+                        ("body", "all")]),
 ]
 NAMES = {number: name for number, name, _ in FRAMES}
 NUMBERS = {name: number for number, name, _ in FRAMES}

@@ -107,7 +107,7 @@ extension Broker {
         command.attempt = attempt
         let now = clock()
         let outcome =
-            LiveSender.takes(command, at: now) && committer.cluster == nil
+            LiveSender.takes(command, at: now) && committer.sendsLive
             ? try committer.sendLive(command, in: number, now: now)
             : try await perform(.send(project: number, message: command))
         guard case .accepted(let acceptance, _) = outcome else { throw .unexpected }

@@ -139,7 +139,7 @@ package final class DoorSender: Sendable {
         do throws(MartletError) {
             let command = try SendCommand(message, projectID: projectID)
             let now = broker.clock()
-            guard LiveSender.takes(command, at: now), broker.committer.cluster == nil else {
+            guard LiveSender.takes(command, at: now), broker.committer.sendsLive else {
                 return broker.submit(.send(project: number, message: command), received)
             }
             received(try broker.committer.sendLive(command, in: number, now: now))

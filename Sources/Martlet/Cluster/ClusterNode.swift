@@ -65,8 +65,10 @@ final class ClusterNode {
     private(set) var floor = Instant(rawValue: .min)
     /// The epoch in which the node is active.
     private(set) var epoch: UInt32 = 0
-    /// The runs that live after the last row.
-    private(set) var livingRuns: Set<UInt32> = []
+    /// The runs that live after the last row, with the numbers of their processes.
+    private(set) var livingRuns: [UInt32: UInt64] = [:]
+    /// The processes of other nodes with a living run.
+    var otherProcesses: Set<UInt64> { Set(livingRuns.values).subtracting([state.process]) }
     /// Outcomes of forwarded commands that no row has yet.
     private var unlogged: [LoggedOutcome] = []
     private var troubleTold = false
@@ -76,6 +78,10 @@ final class ClusterNode {
     var ownRunBegun: UInt32?
     /// The last transaction of the node's time as the active node, if its row is in doubt.
     var doubted: DoubtedBatch?
+    /// Called with each row that the log has accepted from this node.
+    var accepted: (ReplicatedRow) -> Void = { _ in }
+    /// When the log was read last, in nanoseconds of the monotonic clock.
+    private(set) var lastReading: UInt64 = 0
 
     init(
         _ configuration: ClusterConfiguration, _ state: ClusterState, store: Store, logger: Logger
@@ -130,6 +136,7 @@ final class ClusterNode {
                     state.applied = row.position
                     state.contact = ClusterState.now
                 }
+                accepted(row)
                 return
             case .refused(.failed(let error)): throw .away(error)
             case .refused: throw .fenced
@@ -175,7 +182,7 @@ final class ClusterNode {
         for event in events {
             switch event {
             case .runBegan(let run):
-                livingRuns.insert(run.number)
+                livingRuns[run.number] = run.process
                 if run.process == state.process {
                     hasHadRun = true
                     state.withLock { $0.run = run.number }
@@ -183,7 +190,7 @@ final class ClusterNode {
                     stop(NodeNameTaken(name: configuration.node))
                 }
             case .runEnded(let run):
-                livingRuns.remove(run)
+                livingRuns[run] = nil
                 let isOwn = state.withLock { state in
                     defer { if state.run == run { state.run = nil } }
                     return state.run == run
@@ -244,6 +251,7 @@ final class ClusterNode {
     /// - Returns: the applied rows, and whether the log has no more.
     func follow() -> (rows: [AppliedRow], isAtEnd: Bool) {
         let began = SystemClock.monotonicNanoseconds()
+        lastReading = began
         let mustConfirm = state.waiterCount.load(ordering: .relaxed) > 0
         let read: [ReplicatedRow]
         do throws(LogError) {
@@ -273,7 +281,9 @@ final class ClusterNode {
         return (applied, applied.count < read.count)
     }
 
-    private func apply(_ rows: [ReplicatedRow]) -> [AppliedRow] {
+    /// Applies rows that come next, in turn.
+    /// - Returns: the applied rows: fewer if the store cannot take a row.
+    func apply(_ rows: [ReplicatedRow]) -> [AppliedRow] {
         var applied: [AppliedRow] = []
         var first = 0
         while first < rows.count {
@@ -365,7 +375,8 @@ final class ClusterNode {
             return false
         }
         position = row.position
-        livingRuns = Set(runs.map(\.number))
+        livingRuns = Dictionary(
+            runs.map { ($0.number, $0.process) }, uniquingKeysWith: { _, last in last })
         epoch = row.position.epoch
         floor = max(floor, redo.time)
         let process = LivingRunsRow.Run(

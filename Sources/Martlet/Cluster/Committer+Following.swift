@@ -87,6 +87,7 @@ extension Committer {
     {
         guard let cluster, let links else { return }
         let node = ClusterNode(configuration, cluster, store: store, logger: logger)
+        node.accepted = { links.rows.send($0) }
         var waiting = WaitingCommands()
         upstream.beginAnew(isRelaying: true)
         while true {
@@ -94,6 +95,7 @@ extension Committer {
             // The listeners of this node are handed to anew, and those of other nodes come over the links.
             upstream.beginAnew(isRelaying: false)
             links.lead(epoch: node.epoch)
+            links.live.lead(node.otherProcesses)
             node.makeRoom()
             var engine = makeEngine()
             engine.isOfCluster = true
@@ -128,7 +130,7 @@ extension Committer {
         var session: UInt64 = 0
         var relaySession: UInt64 = 0
         var stopBy: Int64?
-        for request in waiting.takeAll() { keep(request, &outstanding) }
+        for request in waiting.takeAll() + withCounts() { keep(request, &outstanding) }
         while true {
             while transport.nextEvent() != nil {}
             for request in inbox.drain() { keep(request, &outstanding) }
@@ -151,11 +153,21 @@ extension Committer {
             links.reports.tell(at: ClusterState.now)
             tickWatches(SystemClock.monotonicNanoseconds())
             var isAtEnd = true
+            if state.waiterCount.load(ordering: .relaxed) > 0 {
+                links.live.ask(at: SystemClock.monotonicNanoseconds())
+            }
             if !node.isStopped {
-                let read = node.follow()
-                isAtEnd = read.isAtEnd
-                for row in read.rows { publish(row, node, links, &outstanding, &transport) }
+                for row in node.apply(links.rows.next(after: node.position)) {
+                    publish(row, node, links, &outstanding, &transport)
+                }
+                if mustRead(node, links) {
+                    let read = node.follow()
+                    isAtEnd = read.isAtEnd
+                    for row in read.rows { publish(row, node, links, &outstanding, &transport) }
+                }
                 handOn(links.takeUpstream(through: node.position.row), &transport)
+                begin(live: links.live.due(through: node.position.row), links)
+                links.live.settle()
                 if isAtEnd {
                     if state.waiterCount.load(ordering: .relaxed) > 0 {
                         tellAll(.fresh, &transport)
@@ -189,6 +201,28 @@ extension Committer {
                 isAwaited ? ClusterLimits.pollWaitingMilliseconds : ClusterLimits.pollMilliseconds,
                 &transport)
         }
+    }
+
+    /// Whether the log is to be read, beside the rows that come over the link. Questions need a proof that there is no
+    /// other row, and so does a takeover.
+    private func mustRead(_ node: ClusterNode, _ links: NodeLinks) -> Bool {
+        let pause = UInt64(ClusterLimits.pollMilliseconds) * 1_000_000
+        return links.mustRead(after: node.position.row)
+            || node.state.waiterCount.load(ordering: .relaxed) > 0
+            || node.state.withLock { $0.claimable != nil }
+            || SystemClock.monotonicNanoseconds() - node.lastReading >= pause
+    }
+
+    // MARK: Now-or-never messages
+
+    /// TTL-2: tells the loops of the fanouts that came over the link.
+    private func begin(live events: [ClusterEvent], _ links: NodeLinks) {
+        guard !events.isEmpty else { return }
+        let counted = links.reports.counting(events, loops: allLoops.count, book, at: clock())
+        hand(
+            live: counted.compactMap { event in
+                if case .fanout(let fanout) = event { fanout } else { nil }
+            }, at: clock())
     }
 
     // MARK: Messages of devices

@@ -206,7 +206,7 @@ extension ClusterNode {
 
     func mustDrop(_ request: Request) -> Bool {
         guard case .node(let run, _, let epoch) = request.reply else { return false }
-        return epoch != self.epoch || !livingRuns.contains(run)
+        return epoch != self.epoch || livingRuns[run] == nil
     }
 
     /// The runs of the nodes of commands.

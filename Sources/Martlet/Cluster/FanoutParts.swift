@@ -20,11 +20,6 @@ struct FanoutKey: Hashable {
 
 /// The parts of followers in the fanouts of the active node.
 package final class FanoutParts: Sendable {
-    /// FAN-1: time without a report of a fanout after which the follower's part counts as ended.
-    private static let silence = Duration.seconds(3)
-    /// Time between two looks for silent parts.
-    private static let checkPause = Duration.milliseconds(500)
-
     private struct Part {
         var progress: FanoutProgress
         var heard: Duration
@@ -109,10 +104,12 @@ package final class FanoutParts: Sendable {
     package func check(_ link: LinkOutbox, at now: Instant, clock: Duration) {
         peers.withLock { peers in
             guard let index = peers.firstIndex(where: { $0.link === link }),
-                clock - peers[index].checked >= Self.checkPause
+                clock - peers[index].checked >= ClusterLimits.partCheck
             else { return }
             peers[index].checked = clock
-            let silent = peers[index].open.filter { clock - $0.value.heard > Self.silence }
+            let silent = peers[index].open.filter {
+                clock - $0.value.heard > ClusterLimits.partSilence
+            }
             for (key, part) in silent {
                 peers[index].open[key] = nil
                 part.progress.endPart(at: now)

@@ -12,12 +12,17 @@ enum LinkFormat {
     private static let reports: UInt8 = 2
     /// The events of watched projects, NODE_WATCH and NODE_EVENTS.
     private static let watches: UInt8 = 3
+    /// Rows and now-or-never messages, NODE_ROW and NODE_FANOUT, and PONG behind the messages.
+    private static let rows: UInt8 = 4
     /// The formats that this program understands.
-    static let readable = ForwardingFormat.readable.lowerBound...watches
+    static let readable = ForwardingFormat.readable.lowerBound...rows
 
     /// Whether the other node understands and sends reports.
     static func hasReports(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(reports) }
 
     /// Whether the other node understands and sends events of watched projects.
     static func hasWatches(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(watches) }
+
+    /// Whether the other node understands and sends rows and now-or-never messages.
+    static func hasRows(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(rows) }
 }

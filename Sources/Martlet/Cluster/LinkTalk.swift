@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What nodes tell each other over a link beside rows, commands and messages of devices: the progress of fanouts, loads,
-// and events of watched projects. Each kind goes to nodes whose HELLO names its format. Rests on NodeLinks, FanoutParts,
-// FanoutReports, NodeFigureBook and WatchRelay.
+// What nodes tell each other over a link beside rows, commands and messages of devices: now-or-never messages, the
+// progress of fanouts, loads, and events of watched projects. Each kind goes to nodes whose HELLO names its format. Rests
+// on NodeLinks, RowFeed, LiveRelay, FanoutParts, FanoutReports, NodeFigureBook and WatchRelay.
 
 import MartletBase
 import MartletWire
@@ -35,6 +35,14 @@ extension NodeLinks {
             if talk.isActive { parts.join(link) } else { reports.begin(link) }
         }
         if talk.hasWatches { watches.join(link) }
+        switch (talk.isActive, LinkFormat.hasRows(hello)) {
+        case (true, true):
+            rows.join(link)
+            live.join(link, process: hello.process)
+        case (true, false): break
+        case (false, true): rows.begin(link)
+        case (false, false): live.close(link)
+        }
     }
 
     /// Tells the other node what is new. Called at least every 100 ms.
@@ -76,7 +84,15 @@ extension NodeLinks {
 
     /// The link has ended.
     func end(_ talk: LinkTalk, _ link: LinkOutbox) {
-        if talk.isActive { changeFanouts { parts.leave(link, at: $0) } } else { reports.end(link) }
+        if talk.isActive {
+            changeFanouts { parts.leave(link, at: $0) }
+            rows.leave(link)
+            live.leave(link)
+        } else {
+            reports.end(link)
+            rows.end(link)
+            live.close(link)
+        }
         watches.leave(link)
     }
 }

@@ -74,8 +74,8 @@ extension Loop where Kernel: ~Copyable {
         let now = SystemClock.monotonicNanoseconds()
         // TTL-2: a message that is not stored may have come to the device over another node. The news of such a message
         // are in the inbox of the loop, so the inbox is emptied first.
-        let isCurrent = cluster.isCurrent(at: now)
-        guard !isCurrent || context.inbox.count > 0, context.committer.clusterTrouble == nil else {
+        let isCurrent = cluster.isCurrent(at: now) && isSettled(at: now)
+        guard !isCurrent || context.inbox.count > 0, !context.committer.servesFromOldStore else {
             return false
         }
         hold(
@@ -117,6 +117,11 @@ extension Loop where Kernel: ~Copyable {
         return true
     }
 
+    /// TTL-2: whether the inbox of the loop has all messages that a device may have got over another node.
+    private func isSettled(at nanoseconds: UInt64) -> Bool {
+        context.committer.links?.live.isSettled(at: nanoseconds) ?? true
+    }
+
     private mutating func hold(
         _ held: HeldHello, _ connection: UnsafeMutablePointer<Connection>, _ cluster: ClusterState
     ) {
@@ -134,7 +139,11 @@ extension Loop where Kernel: ~Copyable {
         swap(&held, &helloHeld)
         // The loops are told of a row before a store with the row counts as new. So the loop first takes what it was
         // told until the look: a message that is not stored is then not for the device's new connection (TTL-2).
-        let areCurrent = held.map { cluster.isCurrent(at: $0.since) }
+        let areCurrent = held.map { one in
+            guard cluster.isCurrent(at: one.since) else { return false }
+            if case .device = one.hello { return isSettled(at: one.since) }
+            return true
+        }
         for message in context.inbox.drain() { handle(message) }
         for (one, isCurrent) in zip(held, areCurrent) {
             guard lastTick >= one.earliest,

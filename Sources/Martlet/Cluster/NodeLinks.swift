@@ -34,6 +34,8 @@ final class NodeLinks: Sendable {
         /// Messages of devices that came over the link for listeners of this node, and the row that the store needs for
         /// each; nil until the row is known.
         var upstream: [(row: UInt64?, handing: NodeUpstream)] = []
+        /// The last row that the active node has told of.
+        var committed: UInt64 = 0
         /// Rises with each link to an active node.
         var sessions: UInt64 = 0
         /// Whether the log tells of the missing link.
@@ -53,6 +55,9 @@ final class NodeLinks: Sendable {
     let figures = NodeFigureBook()
     /// EMB-3: the events of watched projects.
     let watches: WatchRelay
+    let rows = RowFeed()
+    /// TTL-2: the now-or-never messages.
+    let live = LiveRelay()
     private let state = Mutex(State())
     private let cluster: ClusterState
     private let secret: [UInt8]
@@ -242,7 +247,7 @@ final class NodeLinks: Sendable {
                     guard let epoch else { return false }
                     return take(frame.command, frame.run, frame.number, in: epoch)
                 case .ping(let ping):
-                    outbox.push(NodeFrame.pong(Pong(value: ping.value)).bytes)
+                    live.answer(ping, on: outbox)
                     return true
                 case .listen(let frame):
                     guard let epoch, state.withLock({ $0.epoch == epoch }),
@@ -252,7 +257,7 @@ final class NodeLinks: Sendable {
                     return true
                 case .ended, .figures, .watch, .watched: return hear(frame, talk, outbox)
                 case .pong: return epoch != nil
-                case .committed, .upstream, .error: return false
+                case .committed, .upstream, .row, .fanout, .error: return false
                 }
             })
         return isStranger
@@ -363,13 +368,17 @@ final class NodeLinks: Sendable {
                 continue
             }
             let outbox = network.makeOutbox(limit: ClusterLimits.linkBytesMax)
+            let incarnation = cluster.applied.incarnation
             do throws(NodeSocket.Failure) {
                 let socket = try network.connect(to: target.address)
                 var talk = LinkTalk(isActive: false)
                 defer { end(talk, outbox) }
                 let reason = socket.serve(
                     secret: secret, isServer: false, outbox,
-                    opened: { outbox.push(NodeFrame.hello(hello(isActive: false)).bytes) },
+                    opened: {
+                        live.open(outbox)
+                        outbox.push(NodeFrame.hello(hello(isActive: false)).bytes)
+                    },
                     tick: {
                         figures.refresh(at: ClusterState.now)
                         tell(&talk, outbox)
@@ -392,6 +401,7 @@ final class NodeLinks: Sendable {
                         case .committed(let frame):
                             // The active node hands out what its store has, and tells of the row afterwards.
                             state.withLock { state in
+                                state.committed = max(state.committed, frame.row)
                                 var index = state.upstream.count
                                 while index > 0, state.upstream[index - 1].row == nil {
                                     index -= 1
@@ -401,9 +411,15 @@ final class NodeLinks: Sendable {
                         case .figures, .watch, .watched: return hear(frame, talk, outbox)
                         case .upstream(let frame):
                             state.withLock { $0.upstream.append((nil, frame)) }
+                        case .row(let frame):
+                            guard rows.take(frame, from: outbox, of: incarnation) else {
+                                return false
+                            }
+                        case .fanout(let frame):
+                            guard live.take(frame, from: outbox) else { return false }
                         case .ping(let ping):
                             outbox.push(NodeFrame.pong(Pong(value: ping.value)).bytes)
-                        case .pong: break
+                        case .pong(let pong): live.take(pong, from: outbox)
                         case .forward, .ended, .listen, .error: return false
                         }
                         committer.withLock { $0 }?.wake()
@@ -447,6 +463,13 @@ final class NodeLinks: Sendable {
         logger.warning(
             "there is no link to the active node",
             metadata: ["address": "\(address.text)", "reason": "\(reason)"])
+    }
+
+    /// Whether the store of this node lacks a row that the active node has told of, and the row does not come over the
+    /// link. Without a link that brings rows, any row may be missing.
+    /// - Parameter row: the last applied row.
+    func mustRead(after row: UInt64) -> Bool {
+        !rows.isFed || state.withLock { $0.outgoing == nil || $0.committed > row }
     }
 
     /// Whether the link to the active node stands.

@@ -88,6 +88,8 @@ package final class LinkOutbox: Sendable {
 
     package var isClosed: Bool { state.withLock { $0.isClosed } }
 
+    func hasRoom(below byteCount: Int) -> Bool { state.withLock { $0.bytes.count < byteCount } }
+
     package func take() -> [UInt8] {
         if waker == nil {
             var wakes = [UInt8](repeating: 0, count: 64)

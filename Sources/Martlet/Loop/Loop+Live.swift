@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TTL-2: the loop with the sender's connection sends a now-or-never message, from a snapshot of its own.
-// Connections of this loop get the message in the same turn. Other loops are told once a turn, unless each
-// recipient is connected here. Rests on LiveSender.
+// Connections of this loop get the message in the same turn. Other loops, and the other nodes of a cluster, are told once a
+// turn, unless each recipient is connected here. Rests on LiveSender and LiveRelay.
 
 import MartletBase
 import MartletDelivery
@@ -46,16 +46,22 @@ extension Loop where Kernel: ~Copyable {
     private mutating func begin(live fanouts: [Fanout], _ now: Instant) {
         guard let first = fanouts.first else { return }
         let loopCount = context.peers.count
-        let isForOthers = loopCount > 1 && !fanouts.allSatisfy { delivery.isConnected(to: $0) }
-        first.progress?.begin(loops: isForOthers ? loopCount : 1, at: now)
+        let hasOthers = loopCount > 1 || context.committer.links != nil
+        let isForOthers = hasOthers && !fanouts.allSatisfy { delivery.isConnected(to: $0) }
+        context.committer.beginLive(
+            first.progress, loops: isForOthers ? loopCount : 1, isForNodes: isForOthers, at: now)
         if isForOthers { liveForOthers += fanouts }
         for fanout in fanouts { begin(fanout) }
     }
 
-    /// Hands the turn's live fanouts to the other loops. A loop with too many waiting messages is left out.
+    /// Hands the turn's live fanouts to the other nodes and loops. A loop with too many waiting messages is left out.
     mutating func handOverLive() {
         var fanouts: [Fanout] = []
         swap(&fanouts, &liveForOthers)
+        context.committer.hand(live: fanouts) { tellOtherLoops(fanouts) }
+    }
+
+    private mutating func tellOtherLoops(_ fanouts: [Fanout]) {
         for (number, loop) in context.peers.all.enumerated() where number != context.number {
             if loop.inbox.count < LiveSending.waitingMax,
                 case .taken(let mustWake) = loop.inbox.push(fanouts.map { .fanout($0) })

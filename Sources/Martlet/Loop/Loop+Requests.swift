@@ -134,7 +134,7 @@ extension Loop where Kernel: ~Copyable {
             let project = try connection.pointee.principal.senderProject()
             let message = try SendCommand(frame)
             let now = context.clock()
-            if LiveSender.takes(message, at: now), context.committer.cluster == nil {
+            if LiveSender.takes(message, at: now), context.committer.sendsLive {
                 try sendLive(message, in: project, frame.correlation, connection, now)
             } else {
                 try ask(.send(project: project, message: message), frame.correlation, connection)

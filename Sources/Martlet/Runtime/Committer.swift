@@ -427,6 +427,7 @@ final class Committer: Sendable {
             if let node {
                 done.isLogged = true
                 node.committed(done.news)
+                if !done.news.isEmpty { links?.live.expect(node.otherProcesses) }
                 owner?.committed()
             }
             if watches.isWatched { watches.count(store.ledgers.takeWatchedCounts()) }

@@ -18,6 +18,8 @@ final class NodeRoads {
     private var random: Randomness
     private var cuts: Set<[Int]> = []
     var delayMean: Int64 = 100
+    /// Whether other frames overtake now-or-never messages, against the order of a link.
+    var overtakes = false
     /// Called with the number of a machine and the end of a new link. Returns false if no process listens.
     var listen: (_ machine: Int, NodeRoadEnd) -> Bool = { _, _ in false }
     /// Called when frames have arrived at a machine.
@@ -157,7 +159,32 @@ final class NodeRoadEnd: NodeCarrier, @unchecked Sendable {
 
     // MARK: The way
 
+    /// Time for which a now-or-never message stays behind, if other frames overtake it.
+    private static let overtakenMicroseconds: Int64 = 3_000_000
+
     private func push(_ bytes: [UInt8]?) {
+        guard roads.overtakes, let bytes else { return flow(bytes) }
+        var (first, last): ([UInt8], [UInt8]) = ([], [])
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            // The length of a frame counts its type and body.
+            let length = rest.prefix(4).reversed().reduce(0) { $0 << 8 | Int($1) }
+            let frame = rest.prefix(4 + length)
+            rest = rest.dropFirst(frame.count)
+            if frame[frame.startIndex + 4] == FrameType.nodeFanout.rawValue {
+                last += frame
+            } else {
+                first += frame
+            }
+        }
+        if !first.isEmpty { flow(first) }
+        guard !last.isEmpty else { return }
+        roads.agenda.after(Self.overtakenMicroseconds) { [self] in
+            if !isEnded { flow(last) }
+        }
+    }
+
+    private func flow(_ bytes: [UInt8]?) {
         flow.append(bytes)
         guard !isFlowing else { return }
         isFlowing = true

@@ -39,6 +39,7 @@ final class SimulatedCluster {
             }
             return true
         }
+        roads.overtakes = canary == .overtaken
         if canary == .twice {
             roads.arrived = { [unowned world] number in
                 if world.random.chance(200) { world.machines[number].broker?.repeatForwarded() }

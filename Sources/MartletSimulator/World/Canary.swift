@@ -38,6 +38,8 @@ package enum ClusterCanary: String, CaseIterable, Sendable {
     case reading
     /// Forwarded commands are applied again when they come again.
     case twice
+    /// A follower opens connections of devices before it has the now-or-never messages of the time before.
+    case overtaken
 
     var ofDatabase: DatabaseCanary? {
         switch self {
@@ -49,7 +51,7 @@ package enum ClusterCanary: String, CaseIterable, Sendable {
         case .lease: .lease
         case .answer: .answer
         case .reading: .reading
-        case .twice: nil
+        case .twice, .overtaken: nil
         }
     }
 }
