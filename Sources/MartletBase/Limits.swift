@@ -372,6 +372,9 @@ public enum Limits {
     /// OPS-7: seconds after which a backup ends that its administrator asks nothing of: longer than a client needs to write
     /// a part to a slow disk.
     public static let backupIdleSeconds = 30
+    /// OPS-7: seconds without a request after which a backup gives way to another one: its client asks again within
+    /// milliseconds, and has gone or has stopped.
+    public static let backupYieldSeconds = 5
     /// TOP-9: entries in one page of a list.
     public static let pageEntriesMax = 1000
     /// NET-1: Martlet's TCP port.

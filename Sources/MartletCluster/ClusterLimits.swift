@@ -60,16 +60,24 @@ package enum ClusterLimits {
     package static let logBytesMax: UInt64 = 64 << 30
     /// OPS-7: bytes that wait on a link. A link with more is closed; its node reads the log, and forwards again.
     package static let linkBytesMax = 64 << 20
-    /// OPS-7: bytes that wait on a link up to which the link takes a row or a now-or-never message. What a link does not
-    /// take is in the log, so a slow node holds up nobody.
+    /// OPS-7: bytes that wait on a link up to which the link takes a row, and up to which the active node sends now-or-never
+    /// messages over links. A follower reads a row that did not come, and further messages go into the log.
     package static let linkBytesReady = 8 << 20
     /// OPS-7: bytes of the body of a row that goes over links. Larger rows would hold up what waits behind them.
     package static let linkRowBytesMax = 4 << 20
-    /// OPS-7: bytes of bodies of rows that have come over the link and are not applied. Further rows are read in the log.
-    package static let heldRowBytesMax = 32 << 20
-    /// TTL-2: time without an answer of the active node after which a link ends while devices wait for the answer. No
-    /// now-or-never message comes over a link that has ended, so the devices need not wait any more.
-    package static let linkSilenceNanoseconds: UInt64 = 1_000_000_000
+    /// OPS-7: bytes of rows that have come over the link and are not applied, and bytes of now-or-never messages that wait
+    /// for a row. Further rows are read in the log, and further messages are dropped.
+    package static let heldBytesMax = 32 << 20
+    /// TTL-2: bytes of now-or-never messages of one turn of a loop that go to other nodes in one frame.
+    package static let liveFrameBytes = 1 << 20
+    /// TTL-2: time without PONG after which a link ends while devices or questions wait. No now-or-never message comes over
+    /// a link that has ended, so the devices need not wait any more.
+    package static let pongNanoseconds: UInt64 = 1_000_000_000
+    /// OPS-7: time without a frame after which the active node ends the link of a frozen follower. Its parts of fanouts end
+    /// with the link.
+    package static let linkSilence = Duration.seconds(3)
+    /// OPS-7: pause between two readings of a log that does not answer, while rows come over the link.
+    package static let pollAwayMilliseconds = 2000
     /// FAN-1: time without a report of a fanout after which the part of a follower counts as ended.
     package static let partSilence = Duration.seconds(3)
     /// FAN-1: pause between two looks for silent parts.

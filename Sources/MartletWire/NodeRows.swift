@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The frames of a link about the log: commands of a follower, rows and their numbers, and messages that are in no row. Rests on `WireReader` and `WireWriter`.
+// The frames of a link about the log: commands of a follower, rows and their numbers, and messages that are in no row.
+// Rests on `WireReader` and `WireWriter`.
 
 /// COMMITTED (0xC1): the log has the row, and its standby too. The chain says which row is meant, because a refused
 /// row's number is used again.

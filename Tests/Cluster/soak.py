@@ -176,7 +176,15 @@ class Chaos:
         words = ["cluster", "handover", "--cluster", self.cluster.pair.address]
         if self.rng.random() < 0.5:
             words += ["--to", self.follower().name]
-        self.cluster.command(*words)
+        # While no node is active, another one may take over before the wish is met, and the command says so.
+        for attempt in range(3):
+            try:
+                return self.cluster.command(*words)
+            except Exception as error:
+                if attempt == 2 or "has taken over, and not" not in str(error):
+                    raise
+                self.world.counts["handovers after a takeover"] += 1
+                time.sleep(1)
 
     def drain(self):
         node = self.rng.choice(self.cluster.serving())

@@ -162,6 +162,12 @@ extension Fanout {
         static let isOfMany: UInt8 = 4
     }
 
+    /// Bytes of the body and the recipients.
+    var byteCount: Int {
+        if case .many(let set) = recipients { return body.count + set.bytes.count }
+        return body.count
+    }
+
     fileprivate func write(to writer: inout RecordWriter) {
         writer.append(project.rawValue)
         writer.append(position.rawValue)

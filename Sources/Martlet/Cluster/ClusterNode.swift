@@ -79,9 +79,11 @@ final class ClusterNode {
     /// The last transaction of the node's time as the active node, if its row is in doubt.
     var doubted: DoubtedBatch?
     /// Called with each row that the log has accepted from this node.
-    var accepted: (ReplicatedRow) -> Void = { _ in }
+    var onAccepted: (ReplicatedRow) -> Void = { _ in }
     /// When the log was read last, in nanoseconds of the monotonic clock.
     private(set) var lastReading: UInt64 = 0
+    /// Whether the log has not answered the last reading.
+    var isLogAway: Bool { troubleTold }
 
     init(
         _ configuration: ClusterConfiguration, _ state: ClusterState, store: Store, logger: Logger
@@ -136,7 +138,7 @@ final class ClusterNode {
                     state.applied = row.position
                     state.contact = ClusterState.now
                 }
-                accepted(row)
+                onAccepted(row)
                 return
             case .refused(.failed(let error)): throw .away(error)
             case .refused: throw .fenced

@@ -73,8 +73,12 @@ final class ClusterState: Sendable {
     let isAppending = Atomic(false)
     /// The living nodes, for limits of which each node has a part.
     let nodes = NodeCount()
+    /// Whether the row under way changes the recipients that a message has.
+    let isChangingRecipients = Atomic(false)
     /// Questions and refusals that wait for a newer store.
     let waiterCount = Atomic<Int>(0)
+    /// The last time, in nanoseconds of the monotonic clock, of which a waiter needs the store.
+    private let newestWait = Atomic<UInt64>(0)
     /// Callers that wait for a newer store without a thread; nil: the broker ends.
     let waiters = Mutex<[Waiter]?>([])
 
@@ -138,6 +142,16 @@ final class ClusterState: Sendable {
     }
 
     // MARK: Freshness
+
+    func beginWait(since nanoseconds: UInt64) {
+        _ = newestWait.max(nanoseconds, ordering: .relaxed)
+        waiterCount.add(1, ordering: .acquiringAndReleasing)
+    }
+
+    /// The last time of which a waiter needs the store; nil: nobody waits.
+    var awaited: UInt64? {
+        waiterCount.load(ordering: .acquiring) > 0 ? newestWait.load(ordering: .relaxed) : nil
+    }
 
     /// Notes that the store has all rows that the log had at a time.
     func noteFresh(at nanoseconds: UInt64) {

@@ -87,7 +87,7 @@ extension Committer {
     {
         guard let cluster, let links else { return }
         let node = ClusterNode(configuration, cluster, store: store, logger: logger)
-        node.accepted = { links.rows.send($0) }
+        node.onAccepted = { links.rows.send($0) }
         var waiting = WaitingCommands()
         upstream.beginAnew(isRelaying: true)
         while true {
@@ -96,6 +96,7 @@ extension Committer {
             upstream.beginAnew(isRelaying: false)
             links.lead(epoch: node.epoch)
             links.live.lead(node.otherProcesses)
+            links.rows.drop()
             node.makeRoom()
             var engine = makeEngine()
             engine.isOfCluster = true
@@ -153,10 +154,15 @@ extension Committer {
             links.reports.tell(at: ClusterState.now)
             tickWatches(SystemClock.monotonicNanoseconds())
             var isAtEnd = true
-            if state.waiterCount.load(ordering: .relaxed) > 0 {
-                links.live.ask(at: SystemClock.monotonicNanoseconds())
+            if let awaited = state.awaited {
+                links.live.ask(for: awaited, at: SystemClock.monotonicNanoseconds())
             }
-            if !node.isStopped {
+            if !liveSending.counts.isEmpty {
+                for request in withCounts() { keep(request, &outstanding) }
+            }
+            if node.isStopped {
+                links.live.drop()
+            } else {
                 for row in node.apply(links.rows.next(after: node.position)) {
                     publish(row, node, links, &outstanding, &transport)
                 }
@@ -166,8 +172,10 @@ extension Committer {
                     for row in read.rows { publish(row, node, links, &outstanding, &transport) }
                 }
                 handOn(links.takeUpstream(through: node.position.row), &transport)
-                begin(live: links.live.due(through: node.position.row), links)
-                links.live.settle()
+                tellLoops(live: links.live.due(through: node.position.row), links)
+                links.live.noteHanded()
+                // Rows may have come meanwhile.
+                if links.rows.hasRows { isAtEnd = false }
                 if isAtEnd {
                     if state.waiterCount.load(ordering: .relaxed) > 0 {
                         tellAll(.fresh, &transport)
@@ -203,23 +211,33 @@ extension Committer {
         }
     }
 
-    /// Whether the log is to be read, beside the rows that come over the link. Questions need a proof that there is no
-    /// other row, and so does a takeover.
+    /// Whether the log is to be read, beside the rows that come over the link. Waiting questions need the log's word that it
+    /// has no further row, and so does a takeover.
     private func mustRead(_ node: ClusterNode, _ links: NodeLinks) -> Bool {
-        let pause = UInt64(ClusterLimits.pollMilliseconds) * 1_000_000
-        return links.mustRead(after: node.position.row)
-            || node.state.waiterCount.load(ordering: .relaxed) > 0
+        // A log that does not answer holds up the rows that come over the link.
+        let pause =
+            node.isLogAway && links.rows.isFed
+            ? ClusterLimits.pollAwayMilliseconds : ClusterLimits.pollMilliseconds
+        return links.mustRead(after: node.position.row) && !links.rows.hasRows
+            || node.state.awaited.map { !node.state.isCurrent(at: $0) } ?? false
             || node.state.withLock { $0.claimable != nil }
-            || SystemClock.monotonicNanoseconds() - node.lastReading >= pause
+            || SystemClock.monotonicNanoseconds() - node.lastReading
+                >= UInt64(pause) * 1_000_000
     }
 
     // MARK: Now-or-never messages
 
-    /// TTL-2: tells the loops of the fanouts that came over the link.
-    private func begin(live events: [ClusterEvent], _ links: NodeLinks) {
+    /// TTL-2: tells the loops of the fanouts that came over the link. The active node counts the parts of large fanouts.
+    private func tellLoops(live events: [ClusterEvent], _ links: NodeLinks) {
         guard !events.isEmpty else { return }
-        let counted = links.reports.counting(events, loops: allLoops.count, book, at: clock())
-        hand(
+        var recipientCounts: [FanoutKey: UInt64] = [:]
+        for case .fanout(let fanout) in events {
+            recipientCounts[FanoutKey(fanout), default: 0] += fanout.recipients.count
+        }
+        let counted = links.reports.counting(events, loops: allLoops.count, book, at: clock()) {
+            recipientCounts[FanoutKey($0), default: 0] > LiveSending.untoldMax
+        }
+        tellLoops(
             live: counted.compactMap { event in
                 if case .fanout(let fanout) = event { fanout } else { nil }
             }, at: clock())

@@ -63,6 +63,7 @@ extension Committer {
         }
         // No row is under way here, the loops are told of all rows, and at the beginning of the look the node was
         // active.
+        cluster.isChangingRecipients.store(false, ordering: .releasing)
         cluster.isAppending.store(false, ordering: .releasing)
         cluster.noteFresh(at: began)
         return true
@@ -71,6 +72,8 @@ extension Committer {
     /// Has the loops look again at HELLOs that waited for the row under way.
     func tellFresh(_ transport: inout some Transport & ~Copyable) {
         guard let cluster, cluster.waiterCount.load(ordering: .relaxed) > 0 else { return }
+        // A link of before may have begun after the takeover.
+        links?.live.drop()
         let loops = allLoops
         tell([[LoopMessage]](repeating: [.fresh], count: loops.count), loops, &transport)
     }
@@ -128,6 +131,21 @@ extension Committer {
             }
         }
         return events
+    }
+}
+
+extension Command {
+    /// TTL-2: whether a message that is sent afterwards may have other recipients, or be refused.
+    var changesRecipients: Bool {
+        switch self {
+        case .send, .acknowledge, .connected, .cancel, .receipt, .takeReceipts, .upstream,
+            .takeUpstream, .touch, .count:
+            false
+        case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,
+            .revokeServiceAccount, .changeRegistry, .register, .changeBridge, .unregister,
+            .unregisterToken, .changeTopics, .changeTopic, .createGroup, .changeGroup, .rotate:
+            true
+        }
     }
 }
 

@@ -56,14 +56,16 @@ final class FanoutReports: Sendable {
     }
 
     /// Gives the fanouts of a row a progress, before the loops are told.
+    /// - Parameter isCounted: whether the active node counts the parts of a fanout.
     func counting(
-        _ events: [ClusterEvent], loops: Int, _ book: FanoutBook, at now: Instant
+        _ events: [ClusterEvent], loops: Int, _ book: FanoutBook, at now: Instant,
+        isCounted: (Fanout) -> Bool = { _ in true }
     ) -> [ClusterEvent] {
         guard loops > 0, state.withLock({ $0.link != nil }) else { return events }
         // The variants of a message have one progress.
         var sets: [FanoutKey: [RecipientSet]] = [:]
         for case .fanout(let fanout) in events {
-            guard case .many(let set) = fanout.recipients else { continue }
+            guard case .many(let set) = fanout.recipients, isCounted(fanout) else { continue }
             sets[FanoutKey(fanout), default: []].append(set)
         }
         guard !sets.isEmpty else { return events }
@@ -73,6 +75,7 @@ final class FanoutReports: Sendable {
                 return event
             }
             let key = FanoutKey(fanout)
+            guard sets[key] != nil else { return event }
             let one =
                 progress[key]
                 ?? FanoutProgress(
@@ -138,7 +141,7 @@ final class FanoutReports: Sendable {
 }
 
 extension FanoutKey {
-    fileprivate init(_ fanout: Fanout) {
+    init(_ fanout: Fanout) {
         self.init(project: fanout.project, number: fanout.header.number)
     }
 }

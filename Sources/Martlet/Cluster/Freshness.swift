@@ -132,7 +132,7 @@ extension Committer {
         switch asked(cluster) {
         case .settled(let refusal): return refusal
         case .at(let asked):
-            cluster.waiterCount.add(1, ordering: .relaxed)
+            cluster.beginWait(since: asked)
             defer { cluster.waiterCount.subtract(1, ordering: .relaxed) }
             wake()
             let end = asked + ClusterLimits.questionNanoseconds
@@ -150,7 +150,7 @@ extension Committer {
         switch asked(cluster) {
         case .settled(let refusal): return refusal
         case .at(let asked):
-            cluster.waiterCount.add(1, ordering: .relaxed)
+            cluster.beginWait(since: asked)
             defer { cluster.waiterCount.subtract(1, ordering: .relaxed) }
             wake()
             let isCurrent = await cluster.current(

@@ -12,7 +12,7 @@ enum LinkFormat {
     private static let reports: UInt8 = 2
     /// The events of watched projects, NODE_WATCH and NODE_EVENTS.
     private static let watches: UInt8 = 3
-    /// Rows and now-or-never messages, NODE_ROW and NODE_FANOUT, and PONG behind the messages.
+    /// NODE_ROW and NODE_FANOUT: rows, and now-or-never messages. PONG comes after all messages from before the PING.
     private static let rows: UInt8 = 4
     /// The formats that this program understands.
     static let readable = ForwardingFormat.readable.lowerBound...rows

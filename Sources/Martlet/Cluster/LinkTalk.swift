@@ -5,6 +5,7 @@
 // on NodeLinks, RowFeed, LiveRelay, FanoutParts, FanoutReports, NodeFigureBook and WatchRelay.
 
 import MartletBase
+import MartletCluster
 import MartletWire
 
 /// The state of a link's reports. Lives on the thread of the link.
@@ -17,6 +18,10 @@ struct LinkTalk {
     private(set) var hasWatches = false
     /// When the loads were told last.
     var reported = Duration.zero
+    /// When the last frame came.
+    var heard = ClusterState.now
+    /// Whether the other node has told nothing for long. It tells its load once a second, so it is frozen.
+    var isSilent: Bool { hasReports && ClusterState.now - heard > ClusterLimits.linkSilence }
 
     init(isActive: Bool) { self.isActive = isActive }
 

@@ -23,35 +23,42 @@ final class LiveRelay: Sendable {
         /// The processes with devices, but for this one.
         var processes: Set<UInt64> = []
         /// The link to the active node, while messages may come over it.
-        var link: LinkOutbox?
-        /// Messages for which the store of this node has not the row yet, in the order of coming.
+        var activeLink: LinkOutbox?
+        /// Messages whose row is not applied yet, the oldest first.
         var waiting: [(row: UInt64, fanouts: [ClusterEvent])] = []
+        var waitingBytes = 0
         /// The value of the last PONG.
         var heard: UInt64 = 0
         /// When the first PING without PONG was sent.
         var asked: UInt64?
+
+        mutating func drop() { (waiting, waitingBytes) = ([], 0) }
     }
 
     private let state = Mutex(State())
     /// The time, in nanoseconds of the monotonic clock, up to which the loops have all messages of the active node.
-    private let settledThrough = Atomic<UInt64>(.max)
+    private let completeThrough = Atomic<UInt64>(.max)
     /// Messages that are on the way to the links and loops of the active node.
     private let handing = Atomic<Int>(0)
 
     /// Whether the loops have all messages that any node had sent to a device at a time.
-    func isSettled(at nanoseconds: UInt64) -> Bool {
+    func hasAllMessages(before nanoseconds: UInt64) -> Bool {
         handing.load(ordering: .acquiring) == 0
-            && settledThrough.load(ordering: .acquiring) >= nanoseconds
+            && completeThrough.load(ordering: .acquiring) >= nanoseconds
     }
 
     // MARK: The active node's side
 
     /// A follower that takes messages has presented itself.
     func join(_ link: LinkOutbox, process: UInt64) {
-        state.withLock { $0.peers.append((link, process)) }
+        state.withLock { state in
+            // A process has one link. Its former link may not have ended here yet.
+            state.peers.removeAll { $0.process == process }
+            state.peers.append((link, process))
+        }
     }
 
-    /// A link has ended.
+    /// The link of a follower has ended.
     func leave(_ link: LinkOutbox) {
         state.withLock { state in state.peers.removeAll { $0.link === link } }
     }
@@ -79,20 +86,21 @@ final class LiveRelay: Sendable {
     func hand(_ fanouts: [Fanout], row: UInt64, loops: () -> Void) {
         handing.add(1, ordering: .acquiringAndReleasing)
         defer { handing.subtract(1, ordering: .acquiringAndReleasing) }
-        state.withLock { state in
-            guard !state.peers.isEmpty else { return }
+        if state.withLock({ !$0.peers.isEmpty }) {
             let bytes = NodeFrame.fanout(
                 NodeFanout(
                     row: row, events: ClusterEvent.bytes(of: fanouts.map { .fanout($0) }))
             ).bytes
-            for peer in state.peers { peer.link.push(bytes) }
+            // Under the lock, so that a PONG is behind the message on all links or on none.
+            state.withLock { state in for peer in state.peers { peer.link.push(bytes) } }
         }
         loops()
     }
 
     /// Answers PING, behind the messages that any device may have.
     func answer(_ ping: Ping, on link: LinkOutbox) {
-        state.withLock { _ in _ = link.push(NodeFrame.pong(Pong(value: ping.value)).bytes) }
+        let bytes = NodeFrame.pong(Pong(value: ping.value)).bytes
+        state.withLock { _ in _ = link.push(bytes) }
     }
 
     // MARK: The follower's side
@@ -100,18 +108,18 @@ final class LiveRelay: Sendable {
     /// A link to the active node begins. Messages may come from now on.
     func open(_ link: LinkOutbox) {
         state.withLock { state in
-            state.link = link
+            state.activeLink = link
             state.heard = 0
             state.asked = nil
-            settledThrough.store(0, ordering: .releasing)
+            completeThrough.store(0, ordering: .releasing)
         }
     }
 
     /// No message comes over the link any more.
     func close(_ link: LinkOutbox) {
         state.withLock { state in
-            guard state.link === link else { return }
-            state.link = nil
+            guard state.activeLink === link else { return }
+            state.activeLink = nil
             state.asked = nil
         }
     }
@@ -123,10 +131,13 @@ final class LiveRelay: Sendable {
             events.allSatisfy({ if case .fanout = $0 { true } else { false } })
         else { return false }
         return state.withLock { state in
-            guard state.link === link else { return false }
+            guard state.activeLink === link else { return false }
             // A follower far behind the log loses messages, as a loop far behind does.
-            if state.waiting.count < LiveSending.waitingMax {
+            if state.waiting.count < LiveSending.waitingMax,
+                state.waitingBytes < ClusterLimits.heldBytesMax
+            {
                 state.waiting.append((frame.row, events))
+                state.waitingBytes += frame.events.count
             }
             return true
         }
@@ -134,22 +145,22 @@ final class LiveRelay: Sendable {
 
     func take(_ pong: Pong, from link: LinkOutbox) {
         state.withLock { state in
-            guard state.link === link else { return }
+            guard state.activeLink === link else { return }
             state.heard = max(state.heard, pong.value)
             state.asked = nil
         }
     }
 
     /// Asks whether all messages have come, for devices that wait. Ends a link whose active node does not answer.
-    /// - Parameter nanoseconds: the monotonic clock.
-    func ask(at nanoseconds: UInt64) {
+    /// - Parameters:
+    ///   - awaited: the last time of which somebody needs to know.
+    ///   - nanoseconds: the monotonic clock.
+    func ask(for awaited: UInt64, at nanoseconds: UInt64) {
         state.withLock { state in
-            guard let link = state.link else { return }
+            guard let link = state.activeLink, state.heard < awaited else { return }
             let asked = state.asked ?? nanoseconds
             state.asked = asked
-            guard nanoseconds - asked <= ClusterLimits.linkSilenceNanoseconds else {
-                return link.end()
-            }
+            guard nanoseconds - asked <= ClusterLimits.pongNanoseconds else { return link.end() }
             link.push(NodeFrame.ping(Ping(value: nanoseconds)).bytes)
         }
     }
@@ -160,37 +171,59 @@ final class LiveRelay: Sendable {
         state.withLock { state in
             let count = state.waiting.prefix { $0.row <= row }.count
             guard count > 0 else { return [] }
-            defer { state.waiting.removeFirst(count) }
-            return state.waiting.prefix(count).flatMap(\.fanouts)
+            let due = state.waiting.prefix(count).flatMap(\.fanouts)
+            state.waiting.removeFirst(count)
+            if state.waiting.isEmpty { state.drop() }
+            return due
         }
     }
 
     /// The loops have the messages that were due.
-    func settle() {
+    func noteHanded() {
         state.withLock { state in
             guard state.waiting.isEmpty else { return }
-            settledThrough.store(
-                state.link == nil ? .max : state.heard, ordering: .releasing)
+            completeThrough.store(
+                state.activeLink == nil ? .max : state.heard, ordering: .releasing)
         }
     }
 
-    /// The node is active now: messages of the former active node are over.
+    /// Ends a link that has brought no PONG for a device that has waited too long. What has not come is not sent to the
+    /// device.
+    func giveUp(at nanoseconds: UInt64) {
+        state.withLock { state in
+            guard completeThrough.load(ordering: .relaxed) < nanoseconds else { return }
+            state.activeLink?.end()
+            state.activeLink = nil
+            state.asked = nil
+            state.drop()
+            completeThrough.store(.max, ordering: .releasing)
+        }
+    }
+
+    /// Drops the messages that wait, because the node does not follow.
+    func drop() {
+        state.withLock { $0.drop() }
+        noteHanded()
+    }
+
+    /// The node is active now: messages of the former active node are dropped.
     func lead(_ processes: Set<UInt64>) {
         state.withLock { state in
-            state.waiting = []
-            state.link = nil
+            state.drop()
+            state.activeLink = nil
             state.processes = processes
-            settledThrough.store(.max, ordering: .releasing)
+            completeThrough.store(.max, ordering: .releasing)
         }
     }
 }
 
 extension Committer {
-    /// TTL-2: whether a loop or a caller sends now-or-never messages itself. The store of a node has everything that any
-    /// node has answered while the node is active and no row is under way.
+    /// TTL-2: whether a loop or a caller sends now-or-never messages itself. A follower may have answered from a row that
+    /// the store of the active node does not have yet, so the messages go into the log while a row with such answers is
+    /// under way.
     var sendsLive: Bool {
         guard let cluster, let links else { return true }
-        return !cluster.isAppending.load(ordering: .acquiring) && cluster.isActive
+        return !cluster.isChangingRecipients.load(ordering: .acquiring) && cluster.isActive
             && links.live.reachesAll(nodes: cluster.nodes.value)
     }
 
@@ -209,9 +242,9 @@ extension Committer {
         }
     }
 
-    /// TTL-2: hands now-or-never fanouts to the other nodes, and to loops of this node.
+    /// TTL-2: hands now-or-never fanouts to the other nodes, and then to loops of this node.
     /// - Parameter loops: tells the loops.
-    func hand(live fanouts: [Fanout], loops: () -> Void) {
+    func tellNodes(live fanouts: [Fanout], loops: () -> Void) {
         guard let cluster, let links else { return loops() }
         links.live.hand(fanouts, row: cluster.applied.row, loops: loops)
     }

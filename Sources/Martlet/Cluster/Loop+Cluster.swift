@@ -73,11 +73,9 @@ extension Loop where Kernel: ~Copyable {
         guard let cluster = context.committer.cluster, case .device = hello else { return false }
         let now = SystemClock.monotonicNanoseconds()
         // TTL-2: a message that is not stored may have come to the device over another node. The news of such a message
-        // are in the inbox of the loop, so the inbox is emptied first.
-        let isCurrent = cluster.isCurrent(at: now) && isSettled(at: now)
-        guard !isCurrent || context.inbox.count > 0, !context.committer.servesFromOldStore else {
-            return false
-        }
+        // are in the inbox of the loop, so the inbox is emptied first. A log that is away does not excuse from that.
+        let isCurrent = isNew(cluster, at: now) && hasAllMessages(before: now)
+        guard !isCurrent || context.inbox.count > 0 || isTakingMessages else { return false }
         hold(
             HeldHello(
                 id: connection.pointee.id, hello: hello, charge: try charge(connection),
@@ -99,8 +97,8 @@ extension Loop where Kernel: ~Copyable {
 
     /// OPS-7: holds the HELLO of a device that came while the loop was away, until the loop's next second but one, which is
     /// a second later at least. The device may have given up, and may be connected to another node. The end of its
-    /// connection here is then among the events until that second. Answered at once, the dead connection would be the later one, and *replaced* would end the living
-    /// connection for good.
+    /// connection here is then among the events until that second. Answered at once, the dead connection would be the
+    /// later one, and *replaced* would end the living connection for good.
     /// - Returns: false if the loop was not away.
     mutating func holdAfterAbsence(
         _ hello: Hello, _ connection: UnsafeMutablePointer<Connection>
@@ -117,9 +115,14 @@ extension Loop where Kernel: ~Copyable {
         return true
     }
 
+    /// TTL-4: whether the store is as new as a device needs it.
+    private func isNew(_ cluster: ClusterState, at nanoseconds: UInt64) -> Bool {
+        cluster.isCurrent(at: nanoseconds) || context.committer.servesFromOldStore
+    }
+
     /// TTL-2: whether the inbox of the loop has all messages that a device may have got over another node.
-    private func isSettled(at nanoseconds: UInt64) -> Bool {
-        context.committer.links?.live.isSettled(at: nanoseconds) ?? true
+    private func hasAllMessages(before nanoseconds: UInt64) -> Bool {
+        context.committer.links?.live.hasAllMessages(before: nanoseconds) ?? true
     }
 
     private mutating func hold(
@@ -127,7 +130,7 @@ extension Loop where Kernel: ~Copyable {
     ) {
         helloHeld.append(held)
         connection.pointee.phase = .registering
-        cluster.waiterCount.add(1, ordering: .relaxed)
+        cluster.beginWait(since: held.since)
     }
 
     /// Looks again at the HELLOs that waited for the present state of the store.
@@ -139,15 +142,21 @@ extension Loop where Kernel: ~Copyable {
         swap(&held, &helloHeld)
         // The loops are told of a row before a store with the row counts as new. So the loop first takes what it was
         // told until the look: a message that is not stored is then not for the device's new connection (TTL-2).
-        let areCurrent = held.map { one in
-            guard cluster.isCurrent(at: one.since) else { return false }
-            if case .device = one.hello { return isSettled(at: one.since) }
-            return true
+        let looks = held.map { one in
+            let isCurrent = cluster.isCurrent(at: one.since)
+            guard case .device = one.hello else { return (isCurrent, mayOpen: isCurrent) }
+            if now - one.since > Self.newerNanoseconds {
+                context.committer.links?.live.giveUp(at: one.since)
+            }
+            let isNewEnough = one.mayBeOld ? isNew(cluster, at: one.since) : isCurrent
+            return (isCurrent, mayOpen: isNewEnough && hasAllMessages(before: one.since))
         }
+        isTakingMessages = true
         for message in context.inbox.drain() { handle(message) }
-        for (one, isCurrent) in zip(held, areCurrent) {
+        isTakingMessages = false
+        for (one, (isCurrent, mayOpen)) in zip(held, looks) {
             guard lastTick >= one.earliest,
-                isCurrent || now - one.since > Self.newerNanoseconds
+                mayOpen || now - one.since > Self.newerNanoseconds
             else {
                 helloHeld.append(one)
                 continue

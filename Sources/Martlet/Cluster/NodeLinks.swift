@@ -221,9 +221,10 @@ final class NodeLinks: Sendable {
             },
             tick: {
                 tell(&talk, outbox)
-                return !isStopping
+                return !isStopping && !talk.isSilent
             },
             received: { frame in
+                talk.heard = ClusterState.now
                 switch frame {
                 case .hello(let hello):
                     let theirs = hello.position
@@ -234,8 +235,9 @@ final class NodeLinks: Sendable {
                         hello.commandFormats.contains(ForwardingFormat.current)
                     else { return false }
                     epoch = theirs.epoch
-                    begin(&talk, hello, outbox)
+                    // Rows and messages come behind HELLO.
                     outbox.push(NodeFrame.hello(self.hello(isActive: true)).bytes)
+                    begin(&talk, hello, outbox)
                     let wanted = LivingRunsRow.Run(
                         number: 0, process: hello.process, node: hello.node)
                     cluster.withLock { state in

@@ -88,7 +88,10 @@ package final class LinkOutbox: Sendable {
 
     package var isClosed: Bool { state.withLock { $0.isClosed } }
 
-    func hasRoom(below byteCount: Int) -> Bool { state.withLock { $0.bytes.count < byteCount } }
+    /// Whether the link stands and has few waiting bytes.
+    func hasRoom(below byteCount: Int) -> Bool {
+        state.withLock { !$0.isClosed && $0.bytes.count < byteCount }
+    }
 
     package func take() -> [UInt8] {
         if waker == nil {
@@ -108,6 +111,8 @@ struct NodeSocket: ~Copyable {
     static let openMilliseconds: Int32 = 2000
     /// OPS-7: time after which a peer that takes no bytes is given up, in milliseconds.
     private static let unacknowledgedMilliseconds: UInt32 = 5000
+    /// Reads between two looks at what is to be written.
+    private static let readsMax = 16
 
     let descriptor: Int32
 
@@ -202,8 +207,12 @@ struct NodeSocket: ~Copyable {
         }
         let end = SystemClock.monotonicMilliseconds() + Int64(Self.openMilliseconds)
         var isOpen = false
+        // Bytes of the outbox, and how many of them are written. The outbox is emptied when all of them are, so what a
+        // slow peer does not take waits in the outbox, and counts there.
         var waiting: [UInt8] = []
+        var written = 0
         var splitter = FrameSplitter(frameBytesMax: NodeLimits.helloBytesMax)
+        var readsLeft = Self.readsMax
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 16, alignment: 16)
         defer { buffer.deallocate() }
         while true {
@@ -222,11 +231,17 @@ struct NodeSocket: ~Copyable {
                 }
             }
             if isOpen {
-                waiting += outbox.take()
-                while !waiting.isEmpty {
-                    let step = waiting.withUnsafeBytes { link.write($0) }
+                while true {
+                    if written == waiting.count {
+                        waiting = outbox.take()
+                        written = 0
+                        if waiting.isEmpty { break }
+                    }
+                    let step = waiting.withUnsafeBytes {
+                        link.write(UnsafeRawBufferPointer(rebasing: $0[written...]))
+                    }
                     if case .done(let count) = step {
-                        waiting.removeFirst(count)
+                        written += count
                         continue
                     }
                     if case .ended(let reason) = step { return reason }
@@ -234,7 +249,9 @@ struct NodeSocket: ~Copyable {
                     break
                 }
                 var isReading = true
-                while isReading {
+                readsLeft = Self.readsMax
+                while isReading, readsLeft > 0 {
+                    readsLeft -= 1
                     switch link.read(into: buffer) {
                     case .done(let count):
                         var chunk = UnsafeRawBufferPointer(rebasing: buffer[..<count])
@@ -259,9 +276,13 @@ struct NodeSocket: ~Copyable {
             }
             var polls = [
                 pollfd(fd: descriptor, events: events, revents: 0),
-                pollfd(fd: outbox.event, events: Int16(POLLIN), revents: 0),
+                // A negative descriptor is not looked at.
+                pollfd(
+                    fd: written == waiting.count ? outbox.event : -1, events: Int16(POLLIN),
+                    revents: 0),
             ]
-            _ = poll(&polls, 2, 100)
+            // TLS may hold bytes of which the socket knows nothing.
+            _ = poll(&polls, 2, readsLeft == 0 ? 0 : 100)
             guard !outbox.isClosed, tick() else { return "the link was given up" }
         }
     }

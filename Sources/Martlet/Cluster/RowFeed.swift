@@ -61,6 +61,12 @@ package final class RowFeed: Sendable {
         state.withLock { state in if state.link === link { state.link = nil } }
     }
 
+    /// Whether rows wait for `next`.
+    package var hasRows: Bool { state.withLock { !$0.rows.isEmpty } }
+
+    /// Drops the rows that have come, because the node is active now.
+    package func drop() { state.withLock { ($0.rows, $0.bytes) = ([], 0) } }
+
     /// Whether rows come over a link.
     package var isFed: Bool { state.withLock { $0.link != nil } }
 
@@ -72,7 +78,7 @@ package final class RowFeed: Sendable {
         let row = ReplicatedRow(read: position, body: frame.body)
         return state.withLock { state in
             guard state.link === link else { return false }
-            if state.bytes + row.body.count <= ClusterLimits.heldRowBytesMax {
+            if state.bytes + row.body.count <= ClusterLimits.heldBytesMax {
                 state.rows.append(row)
                 state.bytes += row.body.count
             }

@@ -5,6 +5,7 @@
 // turn, unless each recipient is connected here. Rests on LiveSender and LiveRelay.
 
 import MartletBase
+import MartletCluster
 import MartletDelivery
 import MartletEngine
 import MartletRows
@@ -50,15 +51,20 @@ extension Loop where Kernel: ~Copyable {
         let isForOthers = hasOthers && !fanouts.allSatisfy { delivery.isConnected(to: $0) }
         context.committer.beginLive(
             first.progress, loops: isForOthers ? loopCount : 1, isForNodes: isForOthers, at: now)
-        if isForOthers { liveForOthers += fanouts }
         for fanout in fanouts { begin(fanout) }
+        guard isForOthers else { return }
+        liveForOthers += fanouts
+        guard context.committer.links != nil else { return }
+        for fanout in fanouts { liveBytesForOthers += fanout.byteCount }
+        if liveBytesForOthers > ClusterLimits.liveFrameBytes { handOverLive() }
     }
 
     /// Hands the turn's live fanouts to the other nodes and loops. A loop with too many waiting messages is left out.
     mutating func handOverLive() {
         var fanouts: [Fanout] = []
         swap(&fanouts, &liveForOthers)
-        context.committer.hand(live: fanouts) { tellOtherLoops(fanouts) }
+        liveBytesForOthers = 0
+        context.committer.tellNodes(live: fanouts) { tellOtherLoops(fanouts) }
     }
 
     private mutating func tellOtherLoops(_ fanouts: [Fanout]) {

@@ -67,7 +67,7 @@ extension Loop where Kernel: ~Copyable {
         case .asked(let question, let surveys, let number):
             surveys.take(look(question), to: number)
         case .runEnded: endRun()
-        case .fresh: lookAgain()
+        case .fresh: mustLookAgain = true
         case .drain: beginDraining()
         }
     }

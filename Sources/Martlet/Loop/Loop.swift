@@ -137,6 +137,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// to be handed over once a turn.
     var live: LiveSender
     var liveForOthers: [Fanout] = []
+    /// OPS-7: the bytes of these fanouts, for other nodes.
+    var liveBytesForOthers = 0
     /// Called for each message that is not stored, if an owner steps the loop.
     var observeLive: ((Command, Outcome) -> Void)?
     var writer = FrameWriter()
@@ -170,6 +172,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var helloHeld: [HeldHello] = []
     /// OPS-7: whether some of them need not wait.
     var mustLookAgain = false
+    /// Whether messages of other threads are being taken, so that some are not known to the loop yet.
+    var isTakingMessages = false
     /// OPS-7: the second before which HELLOs of devices are held, because the loop was away.
     var returnEnds: UInt32 = 0
     /// Milliseconds since the loop began, at its last turn.
@@ -280,7 +284,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         }
         if mustLookAgain { lookAgain() }
         if hasBurst || hasSpareBuffers { releaseMemory() }
-        for message in context.inbox.drain() { handle(message) }
+        takeMessages()
         if !liveForOthers.isEmpty { handOverLive() }
         if !requests.isEmpty {
             handOverRequests()
@@ -288,7 +292,9 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             // meanwhile. On this core the outcomes are mostly here at once, so messages that came together also
             // leave together.
             submitAndWait(0)
-            for message in context.inbox.drain() { handle(message) }
+            takeMessages()
+            // A request that waited for an outcome may have sent a message.
+            if !liveForOthers.isEmpty { handOverLive() }
         }
         let isBusy = goOnWithFanouts()
         let readCount = catchUp()
@@ -306,7 +312,16 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         return isDraining && (!isBusy || !waitsForFanouts(now)) && isDrained(now)
     }
 
+    /// Takes what other threads have told the loop. HELLOs that waited for it are looked at when all of it is taken.
+    mutating func takeMessages() {
+        isTakingMessages = true
+        for message in context.inbox.drain() { handle(message) }
+        isTakingMessages = false
+        if mustLookAgain { lookAgain() }
+    }
+
     mutating func waitMilliseconds() -> Int {
+        if mustLookAgain { return 0 }
         if delivery.readyCount > 0 || !receiptsDue.isEmpty || !waitingTickets.isEmpty { return 0 }
         guard delivery.fanoutCount > 0 else { return idleMilliseconds() }
         // Fanouts wait for the ceiling alone.

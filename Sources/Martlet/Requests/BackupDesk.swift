@@ -54,7 +54,8 @@ final class BackupDesk: Sendable {
 
     /// The next bytes of a backup, as far as they are there.
     /// - Parameter backup: the number of the backup; 0: a new backup begins.
-    /// - Throws: `RESOURCE_EXHAUSTED` if another backup is under way; `UNAVAILABLE` if the backup has ended or failed.
+    /// - Throws: `RESOURCE_EXHAUSTED` if another backup is under way and asked for; `UNAVAILABLE` if the backup has ended
+    ///   or failed.
     func part(of backup: UInt64) throws(MartletError) -> BackupPart {
         let result = state.withLock { state -> Result<BackupPart, MartletError> in
             do throws(MartletError) {
@@ -94,10 +95,15 @@ final class BackupDesk: Sendable {
         guard !command.isEmpty, !state.isClosed else {
             throw MartletError(.unavailable, "This broker hands out no backups.", field: "backup")
         }
-        guard state.running == nil else {
-            throw MartletError(
-                .resourceExhausted, "Another backup is under way; try again later.",
-                field: "backup", retryDelayMilliseconds: UInt32(Limits.backupIdleSeconds) * 1000)
+        if let running = state.running {
+            guard Self.silence(of: running) > Int64(Limits.backupYieldSeconds) * 1000 else {
+                throw MartletError(
+                    .resourceExhausted, "Another backup is under way; try again later.",
+                    field: "backup",
+                    retryDelayMilliseconds: UInt32(Limits.backupYieldSeconds) * 1000)
+            }
+            state.running = nil
+            Self.end(running)
         }
         let (process, pipe) = try Self.start(command)
         state.lastNumber += 1
@@ -121,13 +127,19 @@ final class BackupDesk: Sendable {
     private func isWanted(_ number: UInt64) -> Bool {
         let (left, isWanted) = state.withLock { state -> (Running?, Bool) in
             guard let running = state.running, running.number == number else { return (nil, false) }
-            let silence = SystemClock.monotonicMilliseconds() - running.asked
-            guard silence > Int64(Limits.backupIdleSeconds) * 1000 else { return (nil, true) }
+            guard Self.silence(of: running) > Int64(Limits.backupIdleSeconds) * 1000 else {
+                return (nil, true)
+            }
             state.running = nil
             return (running, false)
         }
         if let left { Self.end(left) }
         return isWanted
+    }
+
+    /// Milliseconds since the last request for a part.
+    private static func silence(of running: Running) -> Int64 {
+        SystemClock.monotonicMilliseconds() - running.asked
     }
 
     // MARK: The process

@@ -43,11 +43,11 @@ extension Committer {
     private func begin(live fanouts: [Fanout], _ now: Instant) {
         guard let first = fanouts.first else { return }
         beginLive(first.progress, loops: allLoops.count, isForNodes: true, at: now)
-        hand(live: fanouts) { hand(live: fanouts, at: now) }
+        tellNodes(live: fanouts) { tellLoops(live: fanouts, at: now) }
     }
 
     /// Hands fanouts to the loops of this process. A loop with too many waiting messages is left out.
-    func hand(live fanouts: [Fanout], at now: Instant) {
+    func tellLoops(live fanouts: [Fanout], at now: Instant) {
         for loop in allLoops {
             if loop.inbox.count < LiveSending.waitingMax,
                 case .taken(let mustWake) = loop.inbox.push(fanouts.map { .fanout($0) })

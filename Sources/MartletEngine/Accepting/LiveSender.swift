@@ -19,7 +19,7 @@ package struct LiveSending: Sendable {
 
     /// FAN-8: a fanout with at most this many recipients is not listed among the fanouts in progress, because a loop
     /// finishes the fanout within a turn.
-    static let untoldMax: UInt64 = 256
+    package static let untoldMax: UInt64 = 256
 
     /// Targets of a message that a loop resolves: some 100 microseconds. The committer sends a message with more
     /// targets, because a loop's devices wait for each look-up.

@@ -123,6 +123,7 @@ final class Environment: @unchecked Sendable {
         isClosed = true
         if lost == nil {
             journal?.close()
+            journal = nil
             dropIdleReaders()
             mdb_env_close(environment)
         }

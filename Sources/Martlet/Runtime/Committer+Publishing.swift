@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The committer tells what a transaction has done: outcomes to the callers, and fanouts, connections that end, credentials
+// that are revoked and messages of devices to the loops. Everything of a batch goes to a loop at once, with one wake-up.
+// Rests on Committer.
+
+import Logging
+import MartletBase
+import MartletEngine
+import MartletRows
+import MartletStore
+import MartletTransport
+import Synchronization
+
+extension Committer {
+    static func acknowledged(
+        _ batch: UInt64, _ command: Command, _ outcome: Outcome
+    ) -> LoopMessage {
+        guard case .refused = outcome, case .acknowledge(let lost, _) = command else {
+            return .acknowledged(batch: batch, areStored: true, departures: [])
+        }
+        return .acknowledged(
+            batch: batch, areStored: false, departures: lost.filter { $0.departure != nil })
+    }
+
+    /// Hands the outcomes of a batch to the callers and the loops.
+    func publish(
+        _ batch: [Request], _ done: Committed, _ transport: inout some Transport & ~Copyable,
+        on node: ClusterNode? = nil
+    ) {
+        invariant(batch.count == done.outcomes.count, "Each command has an outcome.")
+        let loops = allLoops
+        var messages = [[LoopMessage]](repeating: [], count: loops.count)
+        func tellAll(_ message: LoopMessage) {
+            for index in messages.indices { messages[index].append(message) }
+        }
+        let now = clock()
+        func begin(_ fanouts: [Fanout]) {
+            if let progress = fanouts.first?.progress {
+                if let links {
+                    links.parts.begin(
+                        progress, loops: loops.count, at: now, clock: ClusterState.now)
+                } else {
+                    progress.begin(loops: loops.count, at: now)
+                }
+            }
+            for fanout in fanouts { tellAll(.fanout(fanout)) }
+        }
+        var receipts: Set<ProjectNumber> = []
+        let isWatched = watches.isWatched
+        let isBridged = bridges.hasListener
+        var bridgeNews: [BridgeNews] = []
+        func tellOwn(_ outcomes: [Outcome]) {
+            for outcome in outcomes {
+                if isBridged, let news = outcome.bridgeNews(of: .touch) { bridgeNews.append(news) }
+                switch outcome {
+                case .accepted(_, let fanouts):
+                    begin(fanouts)
+                    if isWatched { watches.began(fanouts) }
+                // REG-8: an instance of a deleted app.
+                case .unregistered(let project, let ordinal, let holder):
+                    tellAll(.disconnect(project, ordinal, holder))
+                default: break
+                }
+            }
+        }
+        tellOwn(done.own)
+        var later = done.laterOwn[...]
+        for (index, (request, outcome)) in zip(batch, done.outcomes).enumerated() {
+            while let next = later.first, next.before <= index {
+                later.removeFirst()
+                tellOwn(next.outcomes)
+            }
+            // The caller is told when the rest of the command is done.
+            if case .unfinished = outcome { continue }
+            if case .refused(let error) = outcome { metrics.refused(error) }
+            if let keyID = request.command.revokedKeyID, !outcome.isRefused {
+                tellAll(.revoked(keyID: keyID))
+                revocations.revoked(keyID)
+            }
+            switch outcome {
+            case .accepted(_, let fanouts):
+                begin(fanouts)
+                acceptedCount.add(1, ordering: .relaxed)
+            case .project(let project):
+                book.setWeight(project.weight, of: project.number)
+                tellAll(.weight(project.number, project.weight))
+            case .unregistered(let project, let ordinal, let holder):
+                tellAll(.disconnect(project, ordinal, holder))
+            case .cancelled(let project, _, let sequence?): tellAll(.cancel(project, sequence))
+            case .receiptKept(let project?): receipts.insert(project)
+            case .upstreamAccepted(let acceptance, let fanouts):
+                upstream.accepted(acceptance)
+                begin(fanouts)
+            case .upstreamTaken(let project, let numbers): upstream.taken(numbers, in: project)
+            default: break
+            }
+            if isWatched { watches.applied(request.command, outcome) }
+            if isBridged, let news = outcome.bridgeNews(of: request.command) {
+                bridgeNews.append(news)
+            }
+            if let node {
+                // NET-4: other loops of the node know of the connection; loops of other nodes learn of it by the row.
+                if case .node = request.reply,
+                    case .connected(let project, let ordinal, let number)? =
+                        ClusterEvent(connected: request.command, outcome)
+                {
+                    tellAll(.connected(project, ordinal, connectionNumber: number))
+                }
+                node.answer(request, outcome, isLogged: done.isLogged)
+            }
+            answer(request, outcome, &messages)
+        }
+        for rest in later { tellOwn(rest.outcomes) }
+        bridges.tell(bridgeNews)
+        for project in receipts { tellAll(.receipts(project)) }
+        for handing in handOutUpstream(now) {
+            switch handing.destination {
+            case .loop(let loop):
+                messages[loop].append(.upstream(handing.listener, handing.messages))
+            case .caller(let tell), .node(let tell): tell(handing.messages)
+            }
+        }
+        tell(messages, loops, &transport)
+    }
+
+    /// Tells the receiver of an outcome.
+    /// - Parameter messages: by loop, the messages to be told.
+    func answer(_ request: Request, _ outcome: Outcome, _ messages: inout [[LoopMessage]]) {
+        switch request.reply {
+        case .connection(let loop, let connection, let context):
+            messages[loop].append(.outcome(connection, context, outcome))
+        case .caller(let tell): tell(outcome)
+        case .counting:
+            if case .refused = outcome, case .count(let days) = request.command {
+                liveSending.counts.giveBack(days)
+            }
+        case .undoing(let loop, let newcomer):
+            if case .refused(let error) = outcome, error.word == .unavailable {
+                messages[loop].append(.notUndone(newcomer))
+            }
+        case .acknowledging(let loop, let batch):
+            messages[loop].append(Self.acknowledged(batch, request.command, outcome))
+        case .connected(let loop, let connection, let number):
+            if case .refused = outcome {
+                messages[loop].append(.notStored(connection))
+            } else {
+                messages[loop].append(.stored(connection, connectionNumber: number))
+            }
+        case .node: break
+        }
+    }
+
+    /// Hands messages to the loops.
+    func tell(
+        _ messages: [[LoopMessage]], _ loops: [LoopHandle],
+        _ transport: inout some Transport & ~Copyable
+    ) {
+        var hasWakes = false
+        for (loop, batch) in zip(loops, messages) where !batch.isEmpty {
+            if case .taken(mustWake: true) = loop.inbox.push(batch) {
+                transport.wake(loop.address, value: 1)
+                hasWakes = true
+            }
+        }
+        guard hasWakes else { return }
+        do { try transport.submitAndWait(timeoutMicroseconds: 0) } catch {
+            for loop in loops { loop.waker.wake() }
+        }
+    }
+
+    /// UPS-1: hands messages of devices to listeners with room.
+    private func handOutUpstream(_ now: Instant) -> [UpstreamBook.Handing] {
+        upstream.handOut(now: now) { wanted in
+            do {
+                return try store.read { (transaction) throws in
+                    try UpstreamMessage.find(wanted, now: now, transaction)
+                }
+            } catch {
+                logger.error(
+                    "messages of devices could not be read", metadata: ["error": "\(error)"])
+                return nil
+            }
+        }
+    }
+}
+
+extension Command {
+    /// REG-9: ID of the credential that the command revokes.
+    var revokedKeyID: String? {
+        switch self {
+        case .revokeKey(_, let keyID), .revokeServiceAccount(_, let keyID): keyID
+        default: nil
+        }
+    }
+}
