@@ -18,8 +18,8 @@ final class NodeRoads {
     private var random: Randomness
     private var cuts: Set<[Int]> = []
     var delayMean: Int64 = 100
-    /// Whether other frames overtake now-or-never messages, against the order of a link.
-    var overtakes = false
+    /// Called when a now-or-never message is overtaken by other frames, against the order of a link; nil: none is.
+    var overtaken: (() -> Void)?
     /// Called with the number of a machine and the end of a new link. Returns false if no process listens.
     var listen: (_ machine: Int, NodeRoadEnd) -> Bool = { _, _ in false }
     /// Called when frames have arrived at a machine.
@@ -45,6 +45,7 @@ final class NodeRoads {
     func end() {
         listen = { _, _ in false }
         arrived = { _ in }
+        overtaken = nil
     }
 }
 
@@ -160,10 +161,10 @@ final class NodeRoadEnd: NodeCarrier, @unchecked Sendable {
     // MARK: The way
 
     /// Time for which a now-or-never message stays behind, if other frames overtake it.
-    private static let overtakenMicroseconds: Int64 = 3_000_000
+    private static let overtakenMicroseconds: Int64 = 1_500_000
 
     private func push(_ bytes: [UInt8]?) {
-        guard roads.overtakes, let bytes else { return flow(bytes) }
+        guard let overtaken = roads.overtaken, let bytes else { return flow(bytes) }
         var (first, last): ([UInt8], [UInt8]) = ([], [])
         var rest = bytes[...]
         while !rest.isEmpty {
@@ -179,6 +180,7 @@ final class NodeRoadEnd: NodeCarrier, @unchecked Sendable {
         }
         if !first.isEmpty { flow(first) }
         guard !last.isEmpty else { return }
+        overtaken()
         roads.agenda.after(Self.overtakenMicroseconds) { [self] in
             if !isEnded { flow(last) }
         }

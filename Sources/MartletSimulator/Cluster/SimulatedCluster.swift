@@ -39,7 +39,14 @@ final class SimulatedCluster {
             }
             return true
         }
-        roads.overtakes = canary == .overtaken
+        if canary == .overtaken {
+            // Devices that have just got the message move.
+            roads.overtaken = { [unowned world] in
+                world.agenda.after(5000) { [unowned world] in
+                    for device in world.devices { device.leave(.reset) }
+                }
+            }
+        }
         if canary == .twice {
             roads.arrived = { [unowned world] number in
                 if world.random.chance(200) { world.machines[number].broker?.repeatForwarded() }
