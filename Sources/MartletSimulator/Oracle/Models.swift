@@ -38,6 +38,8 @@ final class InstanceModel {
     var hour: TokenBucket
     /// IDs of the messages that the application has taken.
     var taken: Set<Int> = []
+    /// OPS-7: messages that came from an old store, while the log was away.
+    var mayTakeAgain: Set<Int> = []
     /// IDs of the messages that came without being stored.
     var cameOnce: Set<Int> = []
     /// Highest stream ID through which stored messages were discarded, according to the device's notices.

@@ -358,6 +358,8 @@ final class Oracle {
         if deliver.messageNumber != number || deliver.accepted != message.accepted {
             fail("message \(id) came with the header of another")
         }
+        // The application may take the message much later.
+        if mayRepeat() { instance.mayTakeAgain.insert(id) }
         guard deliver.isStored else {
             if !instance.cameOnce.insert(id).inserted, !mayRepeat() {
                 fail("message \(id), not stored, came to instance \(instance.number) twice")
@@ -393,7 +395,8 @@ final class Oracle {
 
     func taken(_ id: Int, by instance: InstanceModel) {
         takenCount += 1
-        if !instance.taken.insert(id).inserted, !mayRepeat() {
+        let mayRepeat = mayRepeat() || instance.mayTakeAgain.contains(id)
+        if !instance.taken.insert(id).inserted, !mayRepeat {
             fail("the application of instance \(instance.number) got message \(id) twice")
         }
     }
