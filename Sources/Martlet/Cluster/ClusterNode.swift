@@ -211,6 +211,8 @@ final class ClusterNode {
             state.hold = nil
             state.isFenced = false
             state.mustHandOver = false
+            // Nobody uses the lease of the epoch any more, so its end need not be waited for.
+            state.goneEpoch = epoch
         }
         logger.warning("this node is not active any more", metadata: ["reason": "\(reason)"])
     }
