@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import secrets
 import shutil
 import sys
 import threading
@@ -214,6 +215,8 @@ class Senders:
 
     def __init__(self, cluster, key, registration):
         self.cluster, self.key = cluster, key
+        # An address in memory, which Python uses again, would repeat the keys of a former round.
+        self.name = secrets.token_hex(8)
         self.wire = client()
         self.is_over, self.lock = threading.Event(), threading.Lock()
         self.last, self.gap = time.monotonic(), 0.0
@@ -249,7 +252,7 @@ class Senders:
                     node = nodes[(number + count) % len(nodes)]
                     sender = self.wire.Sender("127.0.0.1", node.port, PROJECT, self.key, timeout=15)
                 sender.send_message("token", self.token, self.wire.message(data={"n": "1"}),
-                                    idempotency_key=f"{id(self)}-{number}-{count}")
+                                    idempotency_key=f"{self.name}-{number}-{count}")
                 with self.lock:
                     now = time.monotonic()
                     self.gap, self.last = max(self.gap, now - self.last), now
