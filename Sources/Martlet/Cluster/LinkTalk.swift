@@ -18,12 +18,20 @@ struct LinkTalk {
     private(set) var hasWatches = false
     /// When the loads were told last.
     var reported = Duration.zero
-    /// When the last frame came.
-    var heard = ClusterState.now
-    /// Whether the other node has told nothing for long. It tells its load once a second, so it is frozen.
-    var isSilent: Bool { hasReports && ClusterState.now - heard > ClusterLimits.linkSilence }
+    /// When the last frame came, once the other node has told its load, which it tells once a second; nil: not yet.
+    private(set) var heard: Duration?
+    /// Whether the other node has told nothing for long: it is frozen.
+    var isSilent: Bool {
+        heard.map { ClusterState.now - $0 > ClusterLimits.linkSilence } ?? false
+    }
 
     init(isActive: Bool) { self.isActive = isActive }
+
+    /// Notes a frame of the other node.
+    mutating func hear(_ frame: NodeFrame) {
+        if case .figures = frame { heard = ClusterState.now }
+        if heard != nil { heard = ClusterState.now }
+    }
 
     fileprivate mutating func begin(_ hello: NodeHello) {
         node = hello.node

@@ -29,7 +29,7 @@ final class LiveRelay: Sendable {
         var waitingBytes = 0
         /// The value of the last PONG.
         var heard: UInt64 = 0
-        /// When the first PING without PONG was sent.
+        /// When the PING without PONG was sent; nil: there is none.
         var asked: UInt64?
 
         mutating func drop() { (waiting, waitingBytes) = ([], 0) }
@@ -158,9 +158,12 @@ final class LiveRelay: Sendable {
     func ask(for awaited: UInt64, at nanoseconds: UInt64) {
         state.withLock { state in
             guard let link = state.activeLink, state.heard < awaited else { return }
-            let asked = state.asked ?? nanoseconds
-            state.asked = asked
-            guard nanoseconds - asked <= ClusterLimits.pongNanoseconds else { return link.end() }
+            // One PING is on its way at a time. Each PONG wakes this thread, and would have another one sent.
+            if let asked = state.asked {
+                if nanoseconds - asked > ClusterLimits.pongNanoseconds { link.end() }
+                return
+            }
+            state.asked = nanoseconds
             link.push(NodeFrame.ping(Ping(value: nanoseconds)).bytes)
         }
     }

@@ -224,7 +224,7 @@ final class NodeLinks: Sendable {
                 return !isStopping && !talk.isSilent
             },
             received: { frame in
-                talk.heard = ClusterState.now
+                talk.hear(frame)
                 switch frame {
                 case .hello(let hello):
                     let theirs = hello.position
