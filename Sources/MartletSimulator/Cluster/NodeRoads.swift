@@ -207,7 +207,11 @@ final class NodeRoadEnd: NodeCarrier, @unchecked Sendable {
             return
         }
         heldSince = nil
-        if !flow.isEmpty { other?.arrive(flow.removeFirst()) }
+        if !flow.isEmpty {
+            // Also without the other end, which an ended link has not any more.
+            let first = flow.removeFirst()
+            other?.arrive(first)
+        }
         isFlowing = !flow.isEmpty
         if isFlowing { roads.agenda.after(delay()) { [self] in move() } }
     }
