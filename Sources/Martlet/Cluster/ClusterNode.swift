@@ -78,7 +78,7 @@ final class ClusterNode {
     var ownRunBegun: UInt32?
     /// The last transaction of the node's time as the active node, if its row is in doubt.
     var doubted: DoubtedBatch?
-    /// Called with each row that the log has accepted from this node.
+    /// Called with each accepted row of this node.
     var onAccepted: (ReplicatedRow) -> Void = { _ in }
     /// When the log was read last, in nanoseconds of the monotonic clock.
     private(set) var lastReading: UInt64 = 0

@@ -18,9 +18,9 @@ struct LinkTalk {
     private(set) var hasWatches = false
     /// When the loads were told last.
     var reported = Duration.zero
-    /// When the last frame came, once the other node has told its load, which it tells once a second; nil: not yet.
+    /// The time of the last frame; nil until the first report of the node's load. A node reports its load once a second.
     private(set) var heard: Duration?
-    /// Whether the other node has told nothing for long: it is frozen.
+    /// Whether the other node is frozen: a long time without a frame.
     var isSilent: Bool {
         heard.map { ClusterState.now - $0 > ClusterLimits.linkSilence } ?? false
     }
@@ -29,8 +29,8 @@ struct LinkTalk {
 
     /// Notes a frame of the other node.
     mutating func hear(_ frame: NodeFrame) {
+        guard heard == nil else { return heard = ClusterState.now }
         if case .figures = frame { heard = ClusterState.now }
-        if heard != nil { heard = ClusterState.now }
     }
 
     fileprivate mutating func begin(_ hello: NodeHello) {

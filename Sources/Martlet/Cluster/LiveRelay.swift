@@ -20,7 +20,7 @@ final class LiveRelay: Sendable {
     private struct State {
         /// The links of followers that take messages, with the numbers of their processes.
         var peers: [(link: LinkOutbox, process: UInt64)] = []
-        /// The processes with devices, but for this one.
+        /// The processes of other nodes that may have devices.
         var processes: Set<UInt64> = []
         /// The link to the active node, while messages may come over it.
         var activeLink: LinkOutbox?
@@ -158,7 +158,8 @@ final class LiveRelay: Sendable {
     func ask(for awaited: UInt64, at nanoseconds: UInt64) {
         state.withLock { state in
             guard let link = state.activeLink, state.heard < awaited else { return }
-            // One PING is on its way at a time. Each PONG wakes this thread, and would have another one sent.
+            // A link has a single PING under way. With a PING in each turn the frames multiply, because each PONG begins
+            // a turn.
             if let asked = state.asked {
                 if nanoseconds - asked > ClusterLimits.pongNanoseconds { link.end() }
                 return
@@ -190,8 +191,7 @@ final class LiveRelay: Sendable {
         }
     }
 
-    /// Ends a link that has brought no PONG for a device that has waited too long. What has not come is not sent to the
-    /// device.
+    /// Ends a link without PONG, because a device has waited too long. The messages on the link are dropped.
     func giveUp(at nanoseconds: UInt64) {
         state.withLock { state in
             guard completeThrough.load(ordering: .relaxed) < nanoseconds else { return }

@@ -137,7 +137,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// to be handed over once a turn.
     var live: LiveSender
     var liveForOthers: [Fanout] = []
-    /// OPS-7: the bytes of these fanouts, for other nodes.
+    /// OPS-7: the bytes of `liveForOthers`, which bound a frame to other nodes.
     var liveBytesForOthers = 0
     /// Called for each message that is not stored, if an owner steps the loop.
     var observeLive: ((Command, Outcome) -> Void)?
@@ -172,7 +172,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var helloHeld: [HeldHello] = []
     /// OPS-7: whether some of them need not wait.
     var mustLookAgain = false
-    /// Whether messages of other threads are being taken, so that some are not known to the loop yet.
+    /// Whether `takeMessages` is under way, and has perhaps more messages to handle.
     var isTakingMessages = false
     /// OPS-7: the second before which HELLOs of devices are held, because the loop was away.
     var returnEnds: UInt32 = 0
@@ -312,7 +312,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         return isDraining && (!isBusy || !waitsForFanouts(now)) && isDrained(now)
     }
 
-    /// Takes what other threads have told the loop. HELLOs that waited for it are looked at when all of it is taken.
+    /// Handles the messages of other threads. Held HELLOs are looked at after the last message.
     mutating func takeMessages() {
         isTakingMessages = true
         for message in context.inbox.drain() { handle(message) }

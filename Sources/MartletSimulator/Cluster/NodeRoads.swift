@@ -160,7 +160,7 @@ final class NodeRoadEnd: NodeCarrier, @unchecked Sendable {
 
     // MARK: The way
 
-    /// Time for which a now-or-never message stays behind, if other frames overtake it.
+    /// Delay of an overtaken now-or-never message.
     private static let overtakenMicroseconds: Int64 = 1_500_000
 
     private func push(_ bytes: [UInt8]?) {
@@ -208,7 +208,7 @@ final class NodeRoadEnd: NodeCarrier, @unchecked Sendable {
         }
         heldSince = nil
         if !flow.isEmpty {
-            // Also without the other end, which an ended link has not any more.
+            // The other end of an ended link may be gone.
             let first = flow.removeFirst()
             other?.arrive(first)
         }
