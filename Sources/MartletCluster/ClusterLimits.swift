@@ -89,6 +89,9 @@ package enum ClusterLimits {
     /// OPS-7: silence after which the connections of a node count as lost, and after which a node is not ready: longer
     /// than a takeover and a promotion of the log's standby.
     package static let silence = Duration.seconds(10)
+    /// OPS-7: time within which a process stops that has lost the node's name to another process twice. Two living
+    /// processes take the name from each other within some seconds.
+    package static let nameLostAgain = Duration.seconds(60)
     /// OPS-7: further wait of each follower before it takes over, by its place among the living nodes, so that claims
     /// rarely meet.
     package static let takeoverStep = Duration.milliseconds(200)

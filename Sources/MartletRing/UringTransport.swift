@@ -46,6 +46,12 @@ public struct UringTransport: ~Copyable, SocketTransport {
     /// the end. On newer kernels the transport saves the detour over a kernel worker.
     package var isShutdownNeeded: Bool
 
+    /// The connections for each of several transports. The kernel bounds the table of each ring by the limit of open
+    /// descriptors (RLIMIT_NOFILE), which the call raises as far as permitted.
+    public static func connectionsMax(wanted: Int, transportCount: Int) -> Int {
+        min(wanted, Kernel.fixedFilesMax, OpenDescriptors.raiseLimit(to: wanted))
+    }
+
     /// Creates the ring. Must be called on the thread that will use the transport.
     ///
     /// - Throws: `TransportError` for a faulty configuration, a missing kernel feature or a failed registration.
@@ -54,9 +60,8 @@ public struct UringTransport: ~Copyable, SocketTransport {
         let ring = try Ring(
             submissionEntries: configuration.submissionEntries,
             completionEntries: configuration.completionEntries)
-        let connectionsMax = min(
-            configuration.connectionsMax, Kernel.fixedFilesMax,
-            OpenDescriptors.raiseLimit(to: configuration.connectionsMax))
+        let connectionsMax = Self.connectionsMax(
+            wanted: configuration.connectionsMax, transportCount: 1)
         let registered = ring.withControl {
             io_uring_register_files_sparse($0, UInt32(connectionsMax))
         }

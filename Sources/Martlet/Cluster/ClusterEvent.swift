@@ -47,6 +47,12 @@ enum ClusterEvent: Sendable {
 }
 
 extension ClusterEvent {
+    /// TTL-2: whether the event is the fanout of a message that is not stored.
+    var isNowOrNever: Bool {
+        guard case .fanout(let fanout) = self else { return false }
+        return !fanout.header.sequence.isStored
+    }
+
     static func bytes(of events: [ClusterEvent]) -> [UInt8] {
         guard !events.isEmpty else { return [] }
         var writer = RecordWriter()

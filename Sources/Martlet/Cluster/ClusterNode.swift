@@ -78,6 +78,8 @@ final class ClusterNode {
     var ownRunBegun: UInt32?
     /// The last transaction of the node's time as the active node, if its row is in doubt.
     var doubted: DoubtedBatch?
+    /// When another process last began a run under the node's name.
+    private var nameLost: Duration?
     /// Called with each accepted row of this node.
     var onAccepted: (ReplicatedRow) -> Void = { _ in }
     /// When the log was read last, in nanoseconds of the monotonic clock.
@@ -176,6 +178,17 @@ final class ClusterNode {
     /// Keeps the outcome of a forwarded command that its transaction did not log. The next row has it.
     func keep(_ outcome: LoggedOutcome) { unlogged.append(outcome) }
 
+    /// Another process has the node's name. The HELLO of a process that has ended may lie unread while the active node is
+    /// frozen, so this process asks for a run once more. A living process of the name does so too, and the process that
+    /// loses the name twice stops.
+    private func loseName() {
+        let now = ClusterState.now
+        if let nameLost, now - nameLost < ClusterLimits.nameLostAgain {
+            stop(NodeNameTaken(name: configuration.node))
+        }
+        nameLost = now
+    }
+
     /// Takes over what a row tells of runs. For a row of another node, after the row's outcomes.
     /// - Returns: whether the row ends the run of this process.
     @discardableResult
@@ -189,7 +202,7 @@ final class ClusterNode {
                     hasHadRun = true
                     state.withLock { $0.run = run.number }
                 } else if run.node == configuration.node.text, hasHadRun {
-                    stop(NodeNameTaken(name: configuration.node))
+                    loseName()
                 }
             case .runEnded(let run):
                 livingRuns[run] = nil
@@ -277,10 +290,17 @@ final class ClusterNode {
             return ([], true)
         }
         guard !read.isEmpty else {
+            state.completeAt.store(began, ordering: .relaxed)
             if mustConfirm { state.noteFresh(at: began) }
             return ([], true)
         }
         let applied = apply(read)
+        let isWhole =
+            read.count < ClusterLimits.readRowsMax
+            && read.reduce(0) { $0 + $1.body.count } < ClusterLimits.readBytesMax
+        if isWhole, applied.count == read.count {
+            state.completeAt.store(began, ordering: .relaxed)
+        }
         // A store that cannot take a row is tried again after a wait.
         return (applied, applied.count < read.count)
     }

@@ -68,6 +68,9 @@ final class ClusterState: Sendable {
     /// The time, in nanoseconds of the monotonic clock, up to which the node's store has everything that any node of
     /// the cluster has answered. The active node's is read by `isCurrent`.
     private let freshThrough = Atomic<UInt64>(0)
+    /// The last time of which the store had all rows that the log showed, in nanoseconds of the monotonic clock; 0: none is
+    /// known. The committer alone writes it.
+    let completeAt = Atomic<UInt64>(0)
     /// Whether the log may have a row of this node that the node's store has not, or that the node's loops do not know
     /// of. Followers may have told of the row.
     let isAppending = Atomic(false)
@@ -181,5 +184,15 @@ extension MartletError {
             .unavailable,
             "The cluster takes no changes now (\(reason)); try again.", retryDelayMilliseconds: 1000
         )
+    }
+
+    /// OPS-7: the refusal of a command that was on the way to an active node, and whose fate the node has not heard of.
+    static func noAnswer(_ reason: String) -> MartletError {
+        MartletError(
+            .unavailable,
+            """
+            The cluster has not answered in time (\(reason)), and may have done this; try again. A message with an \
+            idempotency key is sent once.
+            """, retryDelayMilliseconds: 1000)
     }
 }

@@ -33,7 +33,11 @@ struct Outstanding {
     private(set) var entries: [UInt64: Entry] = [:]
     private var last: UInt64 = 0
     /// Numbers above are not on the way to the active node.
-    var sentThrough: UInt64 = 0
+    var sentThrough: UInt64 = 0 {
+        didSet { sentOnceThrough = max(sentOnceThrough, sentThrough) }
+    }
+    /// Numbers above have never been on the way to any node. A row of the log may have the other commands.
+    private var sentOnceThrough: UInt64 = 0
 
     var isEmpty: Bool { entries.isEmpty }
     var count: Int { entries.count }
@@ -70,11 +74,11 @@ struct Outstanding {
     }
 
     /// Takes the commands that came before a time.
-    /// - Parameter areUnsent: the commands that are not on the way alone.
+    /// - Parameter areUnsent: only the commands that no node can have applied.
     mutating func take(before time: Int64, areUnsent: Bool = false) -> [Request] {
         guard !entries.isEmpty else { return [] }
         let old = entries.filter { number, entry in
-            entry.since < time && (!areUnsent || number > sentThrough)
+            entry.since < time && (!areUnsent || number > sentOnceThrough)
         }.sorted { $0.key < $1.key }
         for (number, _) in old { entries[number] = nil }
         return old.map(\.value.request)
@@ -138,14 +142,16 @@ extension Committer {
             if outstanding.count > NodeLimits.forwardedMax {
                 refuse(
                     outstanding.takeLast(outstanding.count - NodeLimits.forwardedMax),
-                    "more is asked for than the active node answers", &transport)
+                    .noActiveNode("more is asked for than the active node answers"), &transport)
             }
             let now = SystemClock.monotonicMilliseconds()
             if isStopping.load(ordering: .acquiring) {
                 let end = stopBy ?? now + ClusterLimits.unansweredMilliseconds
                 stopBy = end
                 if outstanding.isEmpty || now >= end || node.isStopped {
-                    refuse(outstanding.takeAll(), "the node stops", &transport)
+                    let unsent = outstanding.take(before: .max, areUnsent: true)
+                    refuse(unsent, .noActiveNode("the node stops"), &transport)
+                    refuse(outstanding.takeAll(), .noAnswer("the node stops"), &transport)
                     return false
                 }
             }
@@ -163,13 +169,16 @@ extension Committer {
             if node.isStopped {
                 links.live.drop()
             } else {
+                let completeAt = state.completeAt.load(ordering: .relaxed)
                 for row in node.apply(links.rows.next(after: node.position)) {
-                    publish(row, node, links, &outstanding, &transport)
+                    publish(row, completeAt, node, links, &outstanding, &transport)
                 }
                 if mustRead(node, links) {
                     let read = node.follow()
                     isAtEnd = read.isAtEnd
-                    for row in read.rows { publish(row, node, links, &outstanding, &transport) }
+                    for row in read.rows {
+                        publish(row, completeAt, node, links, &outstanding, &transport)
+                    }
                 }
                 handOn(links.takeUpstream(through: node.position.row), &transport)
                 tellLoops(live: links.live.due(through: node.position.row), links)
@@ -194,13 +203,14 @@ extension Committer {
                 state.stopped != nil
                     || state.trouble != nil && ClusterState.now - state.contact > ClusterLimits.away
             }
-            let late =
-                outstanding.take(before: now - ClusterLimits.unansweredMilliseconds)
-                + (isAway ? outstanding.take(before: .max, areUnsent: true) : [])
-            if !late.isEmpty {
-                refuse(
-                    late, state.withLock { $0.stopped ?? $0.trouble } ?? "no node is active",
-                    &transport)
+            let late = now - ClusterLimits.unansweredMilliseconds
+            let unsent = outstanding.take(before: isAway ? .max : late, areUnsent: true)
+            let inDoubt = outstanding.take(before: late)
+            if !unsent.isEmpty || !inDoubt.isEmpty {
+                let reason =
+                    state.withLock { $0.stopped ?? $0.trouble } ?? "no node is active"
+                refuse(unsent, .noActiveNode(reason), &transport)
+                refuse(inDoubt, .noAnswer(reason), &transport)
             }
             guard isAtEnd else { continue }
             let isAwaited =
@@ -327,20 +337,26 @@ extension Committer {
     }
 
     private func refuse(
-        _ requests: [Request], _ reason: String, _ transport: inout some Transport & ~Copyable
+        _ requests: [Request], _ error: MartletError,
+        _ transport: inout some Transport & ~Copyable
     ) {
         guard !requests.isEmpty else { return }
         let loops = allLoops
         var messages = [[LoopMessage]](repeating: [], count: loops.count)
         for request in requests {
-            answer(request, .refused(.noActiveNode(reason)), &messages)
+            answer(request, .refused(error), &messages)
         }
         tell(messages, loops, &transport)
     }
 
     /// Tells the loops the events of a row, and answers the commands of this node.
+    ///
+    /// TTL-2: a message that is not stored is for the devices that were connected when the message was accepted. A node
+    /// without news of the log for long opens devices from its old store, and another node may have delivered the message
+    /// to them. So a late row's message that is not stored comes to no device of the node.
+    /// - Parameter completeAt: the last time of which the store had all rows, before the reading of the row.
     private func publish(
-        _ row: AppliedRow, _ node: ClusterNode, _ links: NodeLinks,
+        _ row: AppliedRow, _ completeAt: UInt64, _ node: ClusterNode, _ links: NodeLinks,
         _ outstanding: inout Outstanding, _ transport: inout some Transport & ~Copyable
     ) {
         let loops = allLoops
@@ -369,7 +385,10 @@ extension Committer {
             return number
         }
         for number in Set(answers.keys).subtracting(placed).sorted() { tellAnswer(number) }
-        let events = links.reports.counting(row.events, loops: loops.count, book, at: clock())
+        let isLate =
+            SystemClock.monotonicNanoseconds() - completeAt >= ClusterLimits.questionNanoseconds
+        let timely = isLate ? row.events.filter { !$0.isNowOrNever } : row.events
+        let events = links.reports.counting(timely, loops: loops.count, book, at: clock())
         for event in events {
             switch event {
             case .tookOver(let name):

@@ -66,6 +66,7 @@ extension Committer {
         cluster.isChangingRecipients.store(false, ordering: .releasing)
         cluster.isAppending.store(false, ordering: .releasing)
         cluster.noteFresh(at: began)
+        cluster.completeAt.store(began, ordering: .relaxed)
         return true
     }
 

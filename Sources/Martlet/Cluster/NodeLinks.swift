@@ -41,7 +41,9 @@ final class NodeLinks: Sendable {
         /// Whether the log tells of the missing link.
         var hasTold = false
         /// Links of peers that have not proved to be nodes.
-        var strangerCount = 0
+        var strangers = LinkStrangers()
+        /// Links of other nodes that have said HELLO.
+        var members: [ObjectIdentifier: LinkOutbox] = [:]
         var isStopping = false
     }
 
@@ -147,7 +149,7 @@ final class NodeLinks: Sendable {
 
     /// Tells the other nodes that a row is in the store of this node.
     func committed(_ position: LogPosition) {
-        let peers = state.withLock { Array($0.peers.values) }
+        let peers = state.withLock { Array($0.members.values) }
         guard !peers.isEmpty else { return }
         let bytes = NodeFrame.committed(
             NodeCommitted(row: position.row, chain: position.chain)
@@ -161,49 +163,69 @@ final class NodeLinks: Sendable {
         while !isStopping {
             var poll = pollfd(fd: socket.descriptor, events: Int16(POLLIN), revents: 0)
             guard Glibc.poll(&poll, 1, 100) > 0 else { continue }
-            let peer = Glibc.accept(socket.descriptor, nil, nil)
-            guard peer >= 0 else { continue }
+            guard let (peer, origin) = socket.accept() else {
+                // Mostly there are no descriptors left, and the connection waits.
+                usleep(20_000)
+                continue
+            }
             let outbox = network.makeOutbox(limit: ClusterLimits.linkBytesMax)
-            let isTaken = take(outbox)
+            let isTaken = outbox.isWhole && take(outbox, from: origin)
             guard isTaken,
                 let thread = try? SystemThread(
                     name: "martlet-peer",
                     { [self] in
-                        let isStranger = serve(SocketCarrier(peer), outbox)
-                        forget(outbox, isStranger: isStranger)
+                        if let reason = serve(SocketCarrier(peer), outbox) {
+                            note(stranger: origin, reason)
+                        }
+                        forget(outbox)
                     })
             else {
                 close(peer)
-                if isTaken { forget(outbox, isStranger: true) }
+                if isTaken { forget(outbox) }
                 continue
             }
             thread.detach()
         }
     }
 
-    /// Takes the link of a peer, whose thread serves the link then.
+    /// Takes the link of a peer, whose thread serves the link then. A peer of a full table takes the place of another one.
+    /// - Parameter origin: the peer's IP address.
     /// - Returns: false if there is no room.
-    func take(_ outbox: LinkOutbox) -> Bool {
-        state.withLock { state in
-            guard state.strangerCount < ClusterLimits.strangersMax,
-                state.peers.count - state.strangerCount < ClusterLimits.linksMax,
+    func take(_ outbox: LinkOutbox, from origin: String) -> Bool {
+        let (isTaken, displaced) = state.withLock { state -> (Bool, LinkOutbox?) in
+            guard state.peers.count - state.strangers.count < ClusterLimits.linksMax,
                 !state.isStopping
-            else { return false }
-            state.strangerCount += 1
+            else { return (false, nil) }
+            let displaced = state.strangers.add(ObjectIdentifier(outbox), from: origin)
             state.peers[ObjectIdentifier(outbox)] = outbox
-            return true
+            return (true, displaced.flatMap { state.peers.removeValue(forKey: $0) })
         }
+        displaced?.end()
+        return isTaken
     }
 
-    func forget(_ outbox: LinkOutbox, isStranger: Bool) {
+    func forget(_ outbox: LinkOutbox) {
         state.withLock { state in
             state.peers[ObjectIdentifier(outbox)] = nil
-            if isStranger { state.strangerCount -= 1 }
+            state.members[ObjectIdentifier(outbox)] = nil
+            state.strangers.remove(ObjectIdentifier(outbox))
         }
     }
 
-    /// - Returns: whether the peer has not proved to be a node.
-    func serve(_ socket: some NodeCarrier, _ outbox: LinkOutbox) -> Bool {
+    /// Tells of a peer that has not proved to be a node, at most once a minute: a node with the keys of another folder, or
+    /// a stranger.
+    private func note(stranger origin: String, _ reason: String) {
+        let count = state.withLock { state in
+            state.isStopping ? nil : state.strangers.failed(at: ClusterState.now)
+        }
+        guard let count else { return }
+        logger.warning(
+            "peers of the node address have not proved to have this cluster's keys",
+            metadata: ["count": "\(count)", "last": "\(origin)", "reason": "\(reason)"])
+    }
+
+    /// - Returns: the reason for the end of a peer that has not proved to be a node; nil for a node.
+    func serve(_ socket: some NodeCarrier, _ outbox: LinkOutbox) -> String? {
         Self.ignoreBrokenPipes()
         var epoch: UInt32?
         var isStranger = true
@@ -213,11 +235,11 @@ final class NodeLinks: Sendable {
             if let committer = committer.withLock({ $0 }) { remote.leave(committer) }
             end(talk, outbox)
         }
-        _ = socket.serve(
+        let reason = socket.serve(
             secret: secret, isServer: true, outbox,
             opened: {
                 isStranger = false
-                state.withLock { $0.strangerCount -= 1 }
+                state.withLock { $0.strangers.remove(ObjectIdentifier(outbox)) }
             },
             tick: {
                 tell(&talk, outbox)
@@ -237,6 +259,7 @@ final class NodeLinks: Sendable {
                     epoch = theirs.epoch
                     // Rows and messages come behind HELLO.
                     outbox.push(NodeFrame.hello(self.hello(isActive: true)).bytes)
+                    state.withLock { $0.members[ObjectIdentifier(outbox)] = outbox }
                     begin(&talk, hello, outbox)
                     let wanted = LivingRunsRow.Run(
                         number: 0, process: hello.process, node: hello.node)
@@ -262,7 +285,7 @@ final class NodeLinks: Sendable {
                 case .committed, .upstream, .row, .fanout, .error: return false
                 }
             })
-        return isStranger
+        return isStranger ? reason : nil
     }
 
     private func hello(isActive: Bool) -> NodeHello {

@@ -29,6 +29,8 @@ package final class LinkOutbox: Sendable {
     private let limit: Int
     /// Both ends of a pipe. A byte in the pipe wakes the thread.
     private let pipe: (read: Int32, write: Int32)
+    /// Whether the thread can be woken: the process may have had no descriptors left.
+    var isWhole: Bool { waker != nil || pipe.read >= 0 }
     /// Wakes a thread without a socket; nil: the pipe wakes the thread.
     private let waker: (@Sendable () -> Void)?
     /// Readable when bytes wait.
@@ -46,7 +48,7 @@ package final class LinkOutbox: Sendable {
         waker = nil
         var ends: [Int32] = [-1, -1]
         _ = Glibc.pipe(&ends)
-        for end in ends {
+        for end in ends where end >= 0 {
             _ = fcntl(end, F_SETFL, O_NONBLOCK)
             _ = fcntl(end, F_SETFD, FD_CLOEXEC)
         }
@@ -54,7 +56,7 @@ package final class LinkOutbox: Sendable {
     }
 
     deinit {
-        guard waker == nil else { return }
+        guard waker == nil, pipe.read >= 0 else { return }
         close(pipe.read)
         close(pipe.write)
     }
@@ -93,11 +95,15 @@ package final class LinkOutbox: Sendable {
         state.withLock { !$0.isClosed && $0.bytes.count < byteCount }
     }
 
+    /// Takes the wake-ups that have come.
+    func drainWakes() {
+        guard waker == nil else { return }
+        var wakes = [UInt8](repeating: 0, count: 64)
+        while read(pipe.read, &wakes, wakes.count) == wakes.count {}
+    }
+
     package func take() -> [UInt8] {
-        if waker == nil {
-            var wakes = [UInt8](repeating: 0, count: 64)
-            while read(pipe.read, &wakes, wakes.count) == wakes.count {}
-        }
+        drainWakes()
         return state.withLock { state in
             defer { state.bytes = [] }
             return state.bytes
@@ -193,6 +199,24 @@ struct NodeSocket: ~Copyable {
         return made
     }
 
+    /// Accepts a connection of a listening socket.
+    /// - Returns: the descriptor and the peer's IP address; nil: there is no connection, or no descriptor is left.
+    func accept() -> (peer: Int32, origin: String)? {
+        var address = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        var host = [CChar](repeating: 0, count: Int(NI_MAXHOST))
+        return withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                let peer = Glibc.accept(descriptor, address, &length)
+                guard peer >= 0 else { return nil }
+                let code = getnameinfo(
+                    address, length, &host, socklen_t(host.count), nil, 0, NI_NUMERICHOST)
+                let text = host.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
+                return (peer, code == 0 ? String(decoding: text, as: UTF8.self) : "?")
+            }
+        }
+    }
+
     /// Serves a link until its end.
     /// - Parameters:
     ///   - tick: called after each wait, at least every 100 ms. False ends the link.
@@ -284,6 +308,8 @@ struct NodeSocket: ~Copyable {
             // TLS may hold bytes of which the socket knows nothing.
             _ = poll(&polls, 2, readsLeft == 0 ? 0 : 100)
             guard !outbox.isClosed, tick() else { return "the link was given up" }
+            // Before the handshake nothing is taken, and a wake-up that stayed would end each wait at once.
+            if !isOpen { outbox.drainWakes() }
         }
     }
 }

@@ -221,14 +221,23 @@ final class Committer: Sendable {
             }
             let began = SystemClock.monotonicNanoseconds()
             var batch = waiting.next() + withCounts()
+            let position = node?.position
             let done = commit(&batch, from: &waiting, &engine, on: node)
-            // The commands of a row in doubt wait for the row's fate.
-            if node?.doubted == nil { waiting.putBack(batch, done.outcomes) }
+            // The commands of a row in doubt wait for the row's fate, and the commands behind them for their turn.
+            if let doubted = node?.doubted {
+                let first = done.decidedCount + doubted.batch.count
+                waiting.putBack(Array(batch.dropFirst(first)), Array(done.outcomes.dropFirst(first)))
+            } else {
+                waiting.putBack(batch, done.outcomes)
+            }
+            // Of commands with transactions of their own, the log may have some and refuse a later one.
+            if done.refusal == nil || done.decidedCount > 0 || !done.laterOwn.isEmpty {
+                publish(batch, done, &transport, on: node)
+            }
+            if let node, node.position != position { links?.committed(node.position) }
             if let refusal = done.refusal, let node {
                 guard goesOn(leading: node, after: refusal) else { return }
             }
-            publish(batch, done, &transport, on: node)
-            if let node, done.isLogged { links?.committed(node.position) }
             hasMore = done.hasMore
             let now = SystemClock.monotonicNanoseconds()
             tickWatches(now)
@@ -361,6 +370,9 @@ final class Committer: Sendable {
             guard !outcomes.isEmpty else { return }
             laterOwn.append((self.outcomes.count, outcomes))
         }
+
+        /// OPS-7: commands before the first one that the log has not taken.
+        var decidedCount: Int { outcomes.firstIndex(where: \.isUnfinished) ?? outcomes.count }
 
         /// All due work.
         var allOwn: [Outcome] { own + laterOwn.flatMap(\.outcomes) }

@@ -73,9 +73,9 @@ extension SteppedBroker where Kernel: ~Copyable {
 
     /// Serves the link of another node until its end.
     package func serve(_ carrier: some NodeCarrier, _ outbox: LinkOutbox) {
-        guard let links = committer.links, links.take(outbox) else { return outbox.end() }
-        let isStranger = links.serve(carrier, outbox)
-        links.forget(outbox, isStranger: isStranger)
+        guard let links = committer.links, links.take(outbox, from: "") else { return outbox.end() }
+        _ = links.serve(carrier, outbox)
+        links.forget(outbox)
     }
 
     /// Asks the threads to end. Unanswered commands are finished first, and the active role is handed over.
@@ -114,8 +114,13 @@ extension SteppedBroker where Kernel: ~Copyable {
     /// Whether the node counts on the lease.
     package var isActive: Bool { committer.cluster?.isActive ?? false }
 
-    /// Whether the log has not answered for a while.
-    package var isAway: Bool { committer.clusterTrouble != nil }
+    /// Whether the log has not answered for a while. The log may answer the node's keeper alone.
+    package var isAway: Bool {
+        guard let cluster = committer.cluster else { return false }
+        let complete = cluster.completeAt.load(ordering: .relaxed)
+        return committer.clusterTrouble != nil
+            || SystemClock.monotonicNanoseconds() > complete + ClusterLimits.questionNanoseconds
+    }
 
     /// The reason for which the node has stopped following.
     package var stopReason: String? { committer.cluster?.withLock { $0.stopped } }
