@@ -89,6 +89,13 @@ package enum ClusterLimits {
     /// OPS-7: silence after which the connections of a node count as lost, and after which a node is not ready: longer
     /// than a takeover and a promotion of the log's standby.
     package static let silence = Duration.seconds(10)
+    /// OPS-7: time for which the disk of the active node takes nothing new before the role goes to another node.
+    package static let diskTrouble = Duration.seconds(2)
+    /// OPS-7: pause before a node gives the role away again because of its disk: if the disks of all nodes are full, the
+    /// role must not go round.
+    package static let diskTroublePause = Duration.seconds(60)
+    /// OPS-7: time for which a node does not claim the role that it has handed over.
+    package static let handedOver = Duration.seconds(3)
     /// OPS-7: time within which a process stops that has lost the node's name to another process twice. Two living
     /// processes take the name from each other within some seconds.
     package static let nameLostAgain = Duration.seconds(60)

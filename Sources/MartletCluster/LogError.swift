@@ -32,8 +32,16 @@ package enum LogError: Error, Hashable, Sendable, CustomStringConvertible {
         case .late: "the log did not answer in time; its standby may be away"
         case .unconfirmed(let text):
             "the log's server does not confirm its rows: \(text); its standby may be away"
-        case .missing: "the database has no log; make one with martlet cluster init"
-        case .present: "the database has a log already; a new log needs an empty schema"
+        case .missing:
+            """
+            the database has no log: the URI names another database, or the log is lost; martlet cluster init \
+            begins a cluster, and martlet cluster rebase begins a new log with the folder of a node
+            """
+        case .present:
+            """
+            the database has a log already; a new log needs an empty schema, and a cluster has one beginning: \
+            other nodes join
+            """
         case .foreign:
             """
             the log is of another cluster, or has begun anew; make the folder anew with martlet cluster \

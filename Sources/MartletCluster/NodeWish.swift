@@ -28,10 +28,14 @@ package struct NodeNews: Hashable, Sendable {
     package var nodes: [NodeSighting]
     /// The wishes of operators that are not withdrawn.
     package var wishes: [NodeWish]
+    /// The time of the log's server since 1970, less the time of this machine's monotonic clock; nil: the log has no clock
+    /// of its own.
+    package var clock: Duration?
 
-    package init(nodes: [NodeSighting], wishes: [NodeWish] = []) {
+    package init(nodes: [NodeSighting], wishes: [NodeWish] = [], clock: Duration? = nil) {
         self.nodes = nodes
         self.wishes = wishes
+        self.clock = clock
     }
 }
 

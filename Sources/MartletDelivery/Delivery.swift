@@ -276,7 +276,12 @@ package struct Delivery: ~Copyable {
         guard isStale || state.discardedThrough.rawValue > known else { return reading }
         device.pointee.isStale = false
         device.pointee.acknowledged.formMaximum(state.acknowledged)
-        if !device.pointee.isSettled { device.pointee.awayFrom = state.awayFrom.rawValue }
+        if !device.pointee.isSettled {
+            // As the store decides: the absence began behind the messages that the device has (see `Absences`).
+            let has = max(taken[index]?.max() ?? 0, state.acknowledged.highest.rawValue)
+            device.pointee.awayFrom = max(
+                state.awayFrom.rawValue, min(has, sessions[Int(index)].attachedAt))
+        }
         device.pointee.awayThrough = min(
             state.awayThrough.rawValue, sessions[Int(index)].attachedAt)
         // The store's values replace the values of a stale session, because the list in HELLO may have acknowledged

@@ -2,6 +2,7 @@
 //
 // Reports of the nodes, and the room of a log in PostgreSQL. Rests on PostgresLog and PostgresSchema.
 
+import Glibc
 package import MartletCluster
 
 extension PostgresLog {
@@ -33,11 +34,28 @@ extension PostgresLog {
             let wishes = try Self.wishes(on: connection, until: deadline)
             let others = try Self.nodes(on: connection, until: deadline)
                 .filter { $0.report.name != node.name }
+            let clock = try Self.clock(on: connection, until: deadline)
             try Self.report(node, on: connection, until: deadline)
             let all = others + [NodeSighting(report: node, age: .zero)]
             return NodeNews(
-                nodes: all.sorted { $0.report.name < $1.report.name }, wishes: wishes)
+                nodes: all.sorted { $0.report.name < $1.report.name }, wishes: wishes,
+                clock: clock)
         }
+    }
+
+    /// The server's time less the time of the monotonic clock. The error is at most half of the question's time.
+    private static func clock(
+        on connection: PostgresConnection, until deadline: PostgresDeadline
+    ) throws(PostgresError) -> Duration {
+        func monotonic() -> Duration {
+            var time = timespec()
+            clock_gettime(CLOCK_MONOTONIC, &time)
+            return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+        }
+        let began = monotonic()
+        let result = try connection.run(
+            "select (extract(epoch from clock_timestamp()) * 1000000)::bigint", until: deadline)
+        return .microseconds(result.integer(0, 0)) - (began + monotonic()) / 2
     }
 
     package func nodes(within limit: Duration) throws(LogError) -> [NodeSighting] {

@@ -39,16 +39,10 @@ struct PostgresCluster: ClusterPart {
         do throws(LogError) {
             let connection = try PostgresLog.connect(
                 to: servers, as: "martlet init", within: Self.limit)
-            do throws(LogError) {
-                try PostgresSchema().create(
-                    identity, on: connection, until: PostgresDeadline(after: Self.limit))
-                return identity
-            } catch {
-                guard error == .present else { throw error }
-            }
-            let present: any ReplicationLog = connect(servers)
-            guard try present.tail(within: Self.limit).row == 0 else { throw .present }
-            return try present.identity(within: Self.limit)
+            // A second folder on a log would make two beginnings of one history, also on a log without a row.
+            try PostgresSchema().create(
+                identity, on: connection, until: PostgresDeadline(after: Self.limit))
+            return identity
         } catch {
             throw MartletError(.unavailable, "\(error).", field: "cluster")
         }

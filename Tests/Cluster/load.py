@@ -373,6 +373,9 @@ def report(world, lost, strangers, gone, digests):
 
 
 def options_of(parser):
+    parser.add_argument(
+        "--places", action="store_true",
+        help="nodes in network namespaces and with small disks of their own; needs root")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--devices", type=int, default=16)
     parser.add_argument("--senders", type=int, default=4)
@@ -384,7 +387,13 @@ def run(options, program, act):
     folder = (options.folder or pathlib.Path(tempfile.mkdtemp(prefix="martlet-soak-"))).absolute()
     print(f"seed {options.seed}, folder {folder}", flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
-    cluster = Cluster(folder, program, ["a", "b", "c"], OPTIONS)
+    if options.places:
+        import places
+        cluster = places.NetworkCluster(
+            folder, program, ["a", "b", "c"], OPTIONS, network=places.Network("soak"))
+        places.route_clients(martlet, cluster)
+    else:
+        cluster = Cluster(folder, program, ["a", "b", "c"], OPTIONS)
     wrong = []
     try:
         wrong = act(cluster, options)

@@ -249,10 +249,15 @@ class Cluster:
         self.pair = Pair(folder)
         self.lock = threading.Lock()
         first = folder / names[0]
+        for name in names:
+            self.make_disk(folder / name)
         run(program, "cluster", "init", "--data", first, "--cluster", self.pair.address)
         for name in names[1:]:
-            shutil.copytree(first, folder / name)
+            shutil.copytree(first, folder / name, dirs_exist_ok=True)
         self.nodes = {name: Node(self, name) for name in names}
+
+    def make_disk(self, folder):
+        """Makes the disk of a node, for clusters whose nodes have disks of their own."""
 
     def command(self, *words):
         return run(self.program, *words)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """OPS-7: a cluster under load and under failures, for as long as is wanted.
 
-    soak.py PROGRAM [--minutes N] [--seed N] [--folder FOLDER]
+    soak.py PROGRAM [--minutes N] [--seed N] [--folder FOLDER] [--places]
 
 Three nodes and two servers of PostgreSQL. Senders send with idempotency keys and repeat what is not answered; devices on
 all nodes receive, acknowledge, subscribe, register and change nodes. Meanwhile processes are killed and frozen, the
-standby is promoted, the active role is handed over, nodes are drained, join and leave, and everything is restarted.
+standby is promoted, the active role is handed over, nodes are drained, join and leave, and everything is restarted. With
+`--places` (as root) nodes have network namespaces and small disks, cables are cut, two nodes lose sight of each other, and
+disks get full.
 At the end each accepted message must have come to its recipients and to no other, all stores must be equal, and each
 acknowledged subscription must be there. Exits 0 then, else 1 and leaves the folder."""
 
@@ -32,6 +34,9 @@ class Chaos:
             (self.freeze_primary, 1), (self.restart_primary_alone, 2), (self.restart_everything, 1), (self.restart_brokers, 1),
             (self.cut_active_off, 2), (self.cut_follower_off, 2), (self.reset, 1),
             (self.join, 1), (self.kill_primary_and_active, 1)]
+        if hasattr(self.cluster, "network"):
+            self.events += [(self.part_active, 3), (self.part_followers, 2), (self.fill_active, 3),
+                            (self.fill_follower, 3)]
         if "handover" in self.cluster.command("cluster", "--help"):
             self.events += [(self.hand_over, 3), (self.drain, 2)]
 
@@ -101,6 +106,38 @@ class Chaos:
 
     def cut_follower_off(self):
         self.cut_off(self.follower(), self.rng.random() * 14)
+
+    def part(self, node, other, seconds):
+        """The two nodes do not reach each other, and both reach PostgreSQL and their clients."""
+        node.part(other)
+        time.sleep(seconds)
+        node.meet(other)
+
+    def part_active(self):
+        self.part(self.cluster.active(), self.follower(), self.rng.random() * 14)
+
+    def part_followers(self):
+        active = self.cluster.active()
+        first, second = self.rng.sample(
+            [node for node in self.cluster.serving() if node is not active], 2)
+        self.part(first, second, self.rng.random() * 14)
+
+    def fill(self, node, seconds):
+        if not node.has_disk:
+            return
+        node.fill()
+        time.sleep(seconds)
+        node.empty()
+        if node.process.poll() is not None:
+            self.world.counts["ended by a full disk"] += 1
+            node.start()
+
+    def fill_active(self):
+        """Another node becomes active, because the disk takes nothing new."""
+        self.fill(self.cluster.active(), self.rng.random() * 14)
+
+    def fill_follower(self):
+        self.fill(self.follower(), self.rng.random() * 14)
 
     def reset(self):
         """All connections to PostgreSQL end."""

@@ -105,8 +105,7 @@ public final class Broker: Sendable {
         try configuration.check()
         self.configuration = configuration
         tls = try configuration.tls.map { (credentials) throws in try TLSServer(credentials) }
-        let clock = configuration.clock ?? { SystemClock.now() }
-        self.clock = clock
+        let own: @Sendable () -> Instant = configuration.clock ?? { SystemClock.now() }
         transport = try configuration.chosenTransport()
         let metrics = BrokerMetrics(other: configuration.metrics, folder: configuration.folder)
         var storing = StoreConfiguration(
@@ -127,8 +126,9 @@ public final class Broker: Sendable {
         }
         try DataFolder.requireData(in: configuration.folder)
         isFolderNew = !DataFolder.hasData(in: configuration.folder)
-        if isFolderNew {
-            // A start that fails must not leave a new folder behind.
+        if isFolderNew, configuration.cluster != nil { throw Self.noClusterFolder }
+        if isFolderNew || configuration.cluster != nil {
+            // A start that fails must leave no new folder and no node behind.
             for listener in configuration.listeners {
                 try ListeningSocket.requireFree(
                     address: listener.address.host, port: listener.address.port)
@@ -149,7 +149,14 @@ public final class Broker: Sendable {
                 metadata: ["file": "\(path)"])
         }
         let cluster = try Self.state(in: configuration.cluster, store)
-        if let place = configuration.cluster { try NodePresence.requireFree(place) }
+        let clock: @Sendable () -> Instant =
+            if let time = cluster?.time { { time.now(own) } } else { own }
+        self.clock = clock
+        if let place = configuration.cluster {
+            // A start that fails must not leave a node behind in the log.
+            try NodeLinks.requireFree(place.address)
+            try NodePresence.requireFree(place)
+        }
         quotas = ProjectQuotas(configuration.limits, nodes: cluster?.nodes)
         let links = try configuration.cluster.flatMap { (place) throws in
             try cluster.map { (state) throws in
@@ -469,7 +476,7 @@ public final class Broker: Sendable {
         do throws(MartletError) {
             if let trouble = committer.clusterTrouble { throw .noActiveNode(trouble) }
             try committer.requireReadiness()
-            _ = try await perform(.touch)
+            try await checkChange()
             if let text = committer.storeTrouble {
                 error = MartletError(
                     .unavailable, "The store does not take everything (\(text)).",
@@ -482,6 +489,34 @@ public final class Broker: Sendable {
         if let error { throw error }
     }
 
+    /// Writes a row. On a node of a cluster the answer of the active node may take long, and a health check must not.
+    private func checkChange() async throws(MartletError) {
+        guard committer.cluster != nil else {
+            _ = try await perform(.touch)
+            return
+        }
+        let refusal = await withCheckedContinuation {
+            (continuation: CheckedContinuation<MartletError?, Never>) in
+            let first = FirstAnswer(continuation)
+            Task {
+                do throws(MartletError) {
+                    _ = try await perform(.touch)
+                    first.give(nil)
+                } catch { first.give(error) }
+            }
+            Task {
+                try? await Task.sleep(for: Self.checkLongest)
+                first.give(
+                    MartletError(
+                        .unavailable, "The cluster has not made a change in time.",
+                        retryDelayMilliseconds: 1000))
+            }
+        }
+        if let refusal { throw refusal }
+    }
+
+    /// OPS-12: longest time for a health check of a node of a cluster.
+    private static let checkLongest = Duration.seconds(2)
     /// Milliseconds for which a result of `checkWrites` is valid.
     private static let healthMilliseconds: Int64 = 1000
 
@@ -512,5 +547,18 @@ extension MartletError {
     static func unreadable(_ error: any Error) -> MartletError {
         MartletError(
             .unavailable, "The store cannot be read now (\(error)).", retryDelayMilliseconds: 1000)
+    }
+}
+
+/// Gives the first of several answers to a waiting task.
+private final class FirstAnswer: Sendable {
+    private let waiting: Mutex<CheckedContinuation<MartletError?, Never>?>
+
+    init(_ continuation: CheckedContinuation<MartletError?, Never>) {
+        waiting = Mutex(continuation)
+    }
+
+    func give(_ answer: MartletError?) {
+        waiting.withLock { $0.take() }?.resume(returning: answer)
     }
 }

@@ -27,15 +27,17 @@ extension Broker {
             }
             return nil
         }
-        guard let position else {
-            throw MartletError(
-                .invalidArgument,
-                """
-                The data folder belongs to no cluster; make the cluster of it with \
-                'martlet cluster init', or copy the folder of another node.
-                """, field: "data")
-        }
+        guard let position else { throw noClusterFolder }
         return ClusterState(applied: position)
+    }
+
+    static var noClusterFolder: MartletError {
+        MartletError(
+            .invalidArgument,
+            """
+            The data folder belongs to no cluster; make the cluster of it with \
+            'martlet cluster init', or copy the folder of another node.
+            """, field: "data")
     }
 }
 
@@ -58,9 +60,10 @@ extension Committer {
     /// OPS-7: the reason for which the node takes no changes; nil: it takes them.
     var clusterTrouble: String? {
         cluster?.withLock { state in
-            if let stopped = state.stopped { return stopped }
+            // Clients are not told the addresses of servers. The log of the node has the whole error.
+            if state.stopped != nil { return "this node does not follow the log" }
             guard ClusterState.now - state.contact > ClusterLimits.away else { return nil }
-            return state.trouble ?? "the log does not answer"
+            return "the log does not answer"
         }
     }
 
@@ -77,6 +80,15 @@ extension Committer {
         guard let cluster else { return }
         guard !cluster.isDrained else {
             throw MartletError(.unavailable, "This node of the cluster is drained.")
+        }
+        let trouble = cluster.withLock { state in
+            state.appendTrouble != nil
+                ? "The cluster's log takes no rows."
+                : state.isUnlinked && state.hold == nil
+                    ? "This node has no link to the active node." : nil
+        }
+        if let trouble {
+            throw MartletError(.unavailable, trouble, retryDelayMilliseconds: 1000)
         }
         let lag = cluster.lag
         guard lag <= ClusterLimits.silence else {

@@ -16,6 +16,7 @@ enum ClusterFigures {
         let now = ClusterState.now
         let isLinked = links?.isUp ?? false
         let lag = cluster.lag
+        let lead = cluster.time.lead(of: SystemClock.now())
         cluster.withLock { state in
             func gauge(_ name: String, _ value: some BinaryFloatingPoint) {
                 Gauge(label: "martlet_cluster_" + name, dimensions: [], factory: registry)
@@ -32,6 +33,7 @@ enum ClusterFigures {
             gauge("applied_row", Double(state.applied.row))
             gauge("log_row", Double(max(state.logRow, state.applied.row)))
             gauge("lag_seconds", lag / .seconds(1))
+            gauge("clock_lead_seconds", lead / .seconds(1))
             gauge("drained", state.isDrained ? 1.0 : 0)
             gauge("link_up", isLinked ? 1.0 : 0)
             gauge(

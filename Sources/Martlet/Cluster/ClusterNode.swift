@@ -52,7 +52,7 @@ final class ClusterNode {
     /// OPS-7: bytes of bodies of rows that a transaction of a follower applies.
     private static let applyBytesMax = 4 << 20
     /// OPS-7: rows that a transaction of a follower applies.
-    private static let applyRowsMax = 16
+    private static let applyRowsMax = 128
 
     let configuration: ClusterConfiguration
     let state: ClusterState
@@ -78,6 +78,11 @@ final class ClusterNode {
     var ownRunBegun: UInt32?
     /// The last transaction of the node's time as the active node, if its row is in doubt.
     var doubted: DoubtedBatch?
+    /// Since when the log has answered and taken no row.
+    private var refusedSince: Duration?
+    /// Attempts to apply rows that have failed since the log's last line about them, and when that was.
+    private var unappliedCount = 0
+    private var unappliedTold = Duration.zero
     /// When another process last began a run under the node's name.
     private var nameLost: Duration?
     /// Called with each accepted row of this node.
@@ -140,6 +145,7 @@ final class ClusterNode {
                     state.applied = row.position
                     state.contact = ClusterState.now
                 }
+                noteTaken()
                 onAccepted(row)
                 return
             case .refused(.failed(let error)): throw .away(error)
@@ -158,6 +164,27 @@ final class ClusterNode {
                 usleep(20_000)
             }
         }
+    }
+
+    /// Notes that the log has answered and taken no row.
+    /// - Returns: whether the log has taken no row for some seconds.
+    func isRefusedForLong(_ error: LogError) -> Bool {
+        let now = ClusterState.now
+        guard let refusedSince else {
+            refusedSince = now
+            logger.error("the log takes no rows", metadata: ["error": "\(error)"])
+            return false
+        }
+        guard now - refusedSince >= ClusterLimits.away else { return false }
+        state.withLock { $0.appendTrouble = "\(error)" }
+        return true
+    }
+
+    private func noteTaken() {
+        guard refusedSince != nil else { return }
+        refusedSince = nil
+        state.withLock { $0.appendTrouble = nil }
+        logger.notice("the log takes rows again")
     }
 
     private func attempt(_ append: (_ limit: Duration) -> AppendOutcome) -> AppendOutcome {
@@ -226,7 +253,9 @@ final class ClusterNode {
             state.mustHandOver = false
             // Nobody uses the lease of the epoch any more, so its end need not be waited for.
             state.goneEpoch = epoch
+            state.appendTrouble = nil
         }
+        refusedSince = nil
         logger.warning("this node is not active any more", metadata: ["reason": "\(reason)"])
     }
 
@@ -339,8 +368,7 @@ final class ClusterNode {
                 stop(error)
                 break
             } catch {
-                logger.error(
-                    "rows of the log cannot be applied", metadata: ["error": "\(error)"])
+                noteUnapplied(error)
                 break
             }
             first = end
@@ -348,6 +376,17 @@ final class ClusterNode {
         let position = position
         state.withLock { $0.applied = position }
         return applied
+    }
+
+    /// Tells of a store that cannot take rows, at most once a second.
+    private func noteUnapplied(_ error: any Error) {
+        unappliedCount += 1
+        let now = ClusterState.now
+        guard now - unappliedTold >= .seconds(1) else { return }
+        logger.error(
+            "rows of the log cannot be applied",
+            metadata: ["error": "\(error)", "count": "\(unappliedCount)"])
+        (unappliedTold, unappliedCount) = (now, 0)
     }
 
     /// Takes over, if the lease is over and the log ends with the last row of the store.

@@ -50,6 +50,12 @@ final class ClusterState: Sendable {
         var appendCount: UInt64 = 0
         var appendBytes: UInt64 = 0
         var appendNanoseconds: UInt64 = 0
+        /// The reason for which the log has not taken a row for some seconds, although it answers.
+        var appendTrouble: String?
+        /// Whether another node is active, and there has been no link to it for some seconds.
+        var isUnlinked = false
+        /// The time before which the node does not claim the role that it has handed over.
+        var claimsFrom = Duration.zero
         /// Whether the committer is to hand the active role over.
         var mustHandOver = false
         /// The node that is to be active next, if this node is active and ends or hands the role over.
@@ -71,6 +77,8 @@ final class ClusterState: Sendable {
     /// The last time of which the store had all rows that the log showed, in nanoseconds of the monotonic clock; 0: none is
     /// known. The committer alone writes it.
     let completeAt = Atomic<UInt64>(0)
+    /// The time of the nodes.
+    let time = ClusterTime()
     /// Whether the log may have a row of this node that the node's store has not, or that the node's loops do not know
     /// of. Followers may have told of the row.
     let isAppending = Atomic(false)

@@ -135,6 +135,7 @@ extension Committer {
         var session: UInt64 = 0
         var relaySession: UInt64 = 0
         var stopBy: Int64?
+        var linkedAt = ClusterState.now
         for request in waiting.takeAll() + withCounts() { keep(request, &outstanding) }
         while true {
             while transport.nextEvent() != nil {}
@@ -199,8 +200,9 @@ extension Committer {
                 }
             }
             // Nobody takes the commands: no node is active, no link stands, or the log is away.
+            let isUnlinked = note(isLinked: session != 0, state, &linkedAt)
             let isAway = state.withLock { state in
-                state.stopped != nil
+                state.stopped != nil || isUnlinked
                     || state.trouble != nil && ClusterState.now - state.contact > ClusterLimits.away
             }
             let late = now - ClusterLimits.unansweredMilliseconds
@@ -208,7 +210,8 @@ extension Committer {
             let inDoubt = outstanding.take(before: late)
             if !unsent.isEmpty || !inDoubt.isEmpty {
                 let reason =
-                    state.withLock { $0.stopped ?? $0.trouble } ?? "no node is active"
+                    clusterTrouble
+                    ?? (isUnlinked ? "there is no link to the active node" : "no node is active")
                 refuse(unsent, .noActiveNode(reason), &transport)
                 refuse(inDoubt, .noAnswer(reason), &transport)
             }
@@ -219,6 +222,20 @@ extension Committer {
                 isAwaited ? ClusterLimits.pollWaitingMilliseconds : ClusterLimits.pollMilliseconds,
                 &transport)
         }
+    }
+
+    /// Notes whether there is a link to the active node.
+    /// - Returns: whether another node is active by the lease, and cannot be reached for some seconds. During a takeover no
+    ///   lease is valid, and commands wait.
+    private func note(isLinked: Bool, _ state: ClusterState, _ linkedAt: inout Duration) -> Bool {
+        let now = ClusterState.now
+        let isUnlinked = state.withLock { state in
+            let isHeld = state.lease.map { $0.remaining > now - state.leaseSeen } ?? false
+            if isLinked || !isHeld { linkedAt = now }
+            state.isUnlinked = now - linkedAt > ClusterLimits.away
+            return state.isUnlinked
+        }
+        return isUnlinked
     }
 
     /// Whether the log is to be read, beside the rows that come over the link. Waiting questions need the log's word that it

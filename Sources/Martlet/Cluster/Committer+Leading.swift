@@ -59,6 +59,8 @@ extension Committer {
         if mustHandOver, !isStopping.load(ordering: .acquiring) {
             node.release()
             node.stepDown("the role is handed over")
+            // The look at the lease that is under way may have begun before the handover.
+            cluster.withLock { $0.claimsFrom = ClusterState.now + ClusterLimits.handedOver }
             return false
         }
         // No row is under way here, the loops are told of all rows, and at the beginning of the look the node was
@@ -88,7 +90,7 @@ extension Committer {
         case .doubt(let row):
             node.stepDown("the log does not tell the fate of row \(row.row)")
         case .away:
-            // The commands are tried again with the next transaction. Meanwhile the lease is renewed or ends.
+            // The commands are tried again with the next transaction, or are refused. Meanwhile the lease is renewed or ends.
             usleep(20_000)
             return true
         }

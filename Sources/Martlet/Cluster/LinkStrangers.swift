@@ -6,7 +6,7 @@
 import MartletCluster
 
 /// The peers of a node's address that have not proved to be nodes.
-struct LinkStrangers {
+package struct LinkStrangers {
     /// The peers, in the order of coming.
     private var peers: [(id: ObjectIdentifier, origin: String)] = []
     /// Peers that have ended without a proof since the last report.
@@ -16,12 +16,14 @@ struct LinkStrangers {
     /// Pause between two reports.
     private static let pause = Duration.seconds(60)
 
-    var count: Int { peers.count }
+    package var count: Int { peers.count }
+
+    package init() {}
 
     /// Adds a peer.
     /// - Parameter origin: the peer's IP address.
     /// - Returns: the peer whose place it takes; nil: there was room.
-    mutating func add(_ id: ObjectIdentifier, from origin: String) -> ObjectIdentifier? {
+    package mutating func add(_ id: ObjectIdentifier, from origin: String) -> ObjectIdentifier? {
         defer { peers.append((id, origin)) }
         guard peers.count >= ClusterLimits.strangersMax else { return nil }
         var counts: [String: Int] = [origin: 1]
@@ -32,11 +34,11 @@ struct LinkStrangers {
     }
 
     /// Removes a peer that has ended, or has proved to be a node.
-    mutating func remove(_ id: ObjectIdentifier) { peers.removeAll { $0.id == id } }
+    package mutating func remove(_ id: ObjectIdentifier) { peers.removeAll { $0.id == id } }
 
     /// Counts a peer that has ended without a proof.
     /// - Returns: the number of such peers if it is to be reported now.
-    mutating func failed(at now: Duration) -> Int? {
+    package mutating func failed(at now: Duration) -> Int? {
         failures += 1
         if let told, now - told < Self.pause { return nil }
         told = now

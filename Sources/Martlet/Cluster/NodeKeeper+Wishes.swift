@@ -16,6 +16,9 @@ struct WishBook {
     var rows: [UInt64] = []
     /// Whether wishes about a former process of the node are withdrawn.
     var hasBegun = false
+    /// Since when the disk of the active node takes nothing new, and when the node last gave the role away because of that.
+    var troubleSince: Duration?
+    var gaveWay: Duration?
 }
 
 extension NodeKeeper {
@@ -58,7 +61,25 @@ extension NodeKeeper {
             handOver(to: successor, committer)
             return
         }
-        if isDrained, let next { handOver(to: next, committer) }
+        if isDrained, let next { return handOver(to: next, committer) }
+        guard hasDiskTrouble(committer) else {
+            book.troubleSince = nil
+            return
+        }
+        // The next node by name, so that the role comes to each node if several have trouble.
+        let sound = ready.filter { !drained.contains($0.name) }.sorted { $0.name < $1.name }
+        let now = ClusterState.now
+        let since = book.troubleSince ?? now
+        book.troubleSince = since
+        guard now - since >= ClusterLimits.diskTrouble,
+            book.gaveWay.map({ now - $0 >= ClusterLimits.diskTroublePause }) ?? true,
+            let other = sound.first(where: { $0.name > configuration.node }) ?? sound.first
+        else { return }
+        book.gaveWay = now
+        logger.error(
+            "the disk of this node takes nothing new; the active role goes to another node",
+            metadata: ["to": "\(other.name)"])
+        handOver(to: other, committer)
     }
 
     private func handOver(to successor: NodeReport, _ committer: Committer) {

@@ -20,7 +20,8 @@ final class NodeKeeper: Sendable {
     private static let reportPause = Duration.seconds(1)
     /// OPS-7: pause between two trims of the log.
     private static let trimPause = Duration.seconds(60)
-    /// OPS-7: further wait of a drained node before it takes over, so that any other node is the first.
+    /// OPS-7: further wait of a drained node, and of a node with trouble with its disk, before it takes over, so that any
+    /// other node is the first.
     private static let drainedWait = Duration.seconds(2)
 
     let configuration: ClusterConfiguration
@@ -42,6 +43,11 @@ final class NodeKeeper: Sendable {
     func start(_ committer: Committer) throws(MartletError) {
         let running = try SystemThread(name: "martlet-node") { [self] in run(committer) }
         thread.withLock { $0 = running }
+    }
+
+    /// OPS-12: whether the node's store takes nothing new, or has refused something lately.
+    func hasDiskTrouble(_ committer: Committer) -> Bool {
+        store.isShortOfRoom || committer.storeTrouble != nil
     }
 
     /// Has the thread end a moment later.
@@ -151,16 +157,17 @@ final class NodeKeeper: Sendable {
     ) throws(LogError) {
         let lease = try cluster.call { (limit) throws(LogError) in try log.lease(within: limit) }
         let now = ClusterState.now
-        let (isOver, mayLead, isDrained) = cluster.withLock { state in
+        let (isOver, mayLead, isDrained, claimsFrom) = cluster.withLock { state in
             state.lease = lease
             state.leaseSeen = now
             state.contact = now
             if state.goneEpoch != lease.epoch { state.goneEpoch = nil }
             return (
-                lease.isOver || state.goneEpoch != nil, state.stopped == nil, state.isDrained
+                lease.isOver || state.goneEpoch != nil, state.stopped == nil, state.isDrained,
+                state.claimsFrom
             )
         }
-        guard isOver, mayLead else {
+        guard isOver, mayLead, now >= claimsFrom else {
             overSince = nil
             return
         }
@@ -169,7 +176,8 @@ final class NodeKeeper: Sendable {
         // The former holder is the first, so that a short outage of the log moves nothing. After a handover the lease
         // has the successor's name.
         let place = lease.holder == configuration.node ? 0 : rank + 1
-        let wait = ClusterLimits.takeoverStep * place + (isDrained ? Self.drainedWait : .zero)
+        let isLast = isDrained || hasDiskTrouble(committer)
+        let wait = ClusterLimits.takeoverStep * place + (isLast ? Self.drainedWait : .zero)
         guard now - since >= wait else { return }
         cluster.withLock { $0.claimable = lease.epoch }
         committer.wake()
@@ -182,6 +190,7 @@ final class NodeKeeper: Sendable {
         let news = try cluster.call { (limit) throws(LogError) in
             try log.exchange(configuration.report(cluster), within: limit)
         }
+        if let clock = news.clock { cluster.time.note(clock) }
         let nodes = news.nodes
         let living = nodes.filter { $0.age < ClusterLimits.silence && !$0.report.hasEnded }
         let alive = living.map(\.report.name)

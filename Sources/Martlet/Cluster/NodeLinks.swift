@@ -93,18 +93,25 @@ final class NodeLinks: Sendable {
     /// - Throws: `UNAVAILABLE` if the address cannot be listened at.
     func start(_ committer: Committer) throws(MartletError) {
         self.committer.withLock { $0 = committer }
-        let listening: Int32
-        do throws(NodeSocket.Failure) {
-            listening = try NodeSocket.listen(at: address)
-        } catch {
-            let text = if case .failed(let text) = error { text } else { address.text }
-            throw MartletError(
-                .unavailable, "Other nodes cannot reach this node: \(text).", field: "node-address")
-        }
+        let listening = try Self.listen(at: address)
         let accepting = try SystemThread(name: "martlet-links") { [self] in accept(listening) }
         threads.withLock { $0.append(accepting) }
         let calling = try SystemThread(name: "martlet-link") { [self] in call() }
         threads.withLock { $0.append(calling) }
+    }
+
+    private static func listen(at address: NodeAddress) throws(MartletError) -> Int32 {
+        do throws(NodeSocket.Failure) { return try NodeSocket.listen(at: address) } catch {
+            let text = if case .failed(let text) = error { text } else { address.text }
+            throw MartletError(
+                .unavailable, "Other nodes cannot reach this node: \(text).", field: "node-address")
+        }
+    }
+
+    /// Checks that the address of a node can be listened at.
+    /// - Throws: `UNAVAILABLE` if it cannot.
+    static func requireFree(_ address: NodeAddress) throws(MartletError) {
+        close(try listen(at: address))
     }
 
     func stop() {

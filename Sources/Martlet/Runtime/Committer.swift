@@ -222,7 +222,10 @@ final class Committer: Sendable {
             let began = SystemClock.monotonicNanoseconds()
             var batch = waiting.next() + withCounts()
             let position = node?.position
-            let done = commit(&batch, from: &waiting, &engine, on: node)
+            var done = commit(&batch, from: &waiting, &engine, on: node)
+            if let node, case .away(let error)? = done.refusal, node.isRefusedForLong(error) {
+                done.refuse(batch, .noActiveNode("the log takes no rows"))
+            }
             // The commands of a row in doubt wait for the row's fate, and the commands behind them for their turn.
             if let doubted = node?.doubted {
                 let first = done.decidedCount + doubted.batch.count
@@ -231,10 +234,13 @@ final class Committer: Sendable {
                 waiting.putBack(batch, done.outcomes)
             }
             // Of commands with transactions of their own, the log may have some and refuse a later one.
-            if done.refusal == nil || done.decidedCount > 0 || !done.laterOwn.isEmpty {
+            if done.refusal == nil || done.hasDecided {
                 publish(batch, done, &transport, on: node)
             }
-            if let node, node.position != position { links?.committed(node.position) }
+            // Messages of devices that were handed out without a row wait for the word too.
+            if let node, done.isLogged || node.position != position {
+                links?.committed(node.position)
+            }
             if let refusal = done.refusal, let node {
                 guard goesOn(leading: node, after: refusal) else { return }
             }
@@ -373,6 +379,17 @@ final class Committer: Sendable {
 
         /// OPS-7: commands before the first one that the log has not taken.
         var decidedCount: Int { outcomes.firstIndex(where: \.isUnfinished) ?? outcomes.count }
+
+        /// OPS-7: whether there is something to tell although the log has refused a transaction.
+        var hasDecided: Bool { !laterOwn.isEmpty || !outcomes.allSatisfy(\.isUnfinished) }
+
+        /// OPS-7: refuses the unfinished commands of this node. Those of other nodes wait, and their nodes refuse them.
+        mutating func refuse(_ batch: [Request], _ error: MartletError) {
+            for (index, request) in batch.enumerated() where outcomes[index].isUnfinished {
+                if case .node = request.reply { continue }
+                outcomes[index] = .refused(error)
+            }
+        }
 
         /// All due work.
         var allOwn: [Outcome] { own + laterOwn.flatMap(\.outcomes) }

@@ -169,18 +169,13 @@ struct ClusterVerifyCommand: ReportingCommand {
 
     func perform() async throws {
         var all: [Verified] = []
+        var faults: [String] = []
         for folder in folders {
-            let store = try Store.forReading(folder)
-            defer { store.close() }
-            let (position, digest) = try store.contentsDigest()
-            guard let position else {
-                throw MartletError(
-                    .invalidArgument, "'\(folder)' belongs to no cluster.", field: "folder")
+            do { all.append(try Self.verified(folder)) } catch {
+                // The other folders are told too: their rows are needed when a folder is damaged.
+                faults.append(
+                    (error as? MartletError)?.message ?? "'\(folder)' cannot be read: \(error)")
             }
-            all.append(
-                Verified(
-                    folder: folder, epoch: position.epoch, row: position.row,
-                    chain: Self.hex(position.chain), digest: Self.hex(digest)))
         }
         if output.json {
             JSON.print(all)
@@ -188,6 +183,10 @@ struct ClusterVerifyCommand: ReportingCommand {
             for one in all {
                 Terminal.print("\(one.folder)  row \(one.row), digest \(one.digest.prefix(32))")
             }
+        }
+        if let fault = faults.first {
+            for further in faults.dropFirst() { Terminal.printError(further) }
+            throw MartletError(.unavailable, fault, field: "folder")
         }
         for one in all {
             let other = all.first { $0.row == one.row && $0.digest != one.digest }
@@ -198,6 +197,23 @@ struct ClusterVerifyCommand: ReportingCommand {
                 '\(one.folder)' and '\(other.folder)' are at row \(one.row) and have not the same \
                 contents. Stop both, and let the one that is wrong join again.
                 """)
+        }
+    }
+
+    private static func verified(_ folder: String) throws -> Verified {
+        do {
+            let store = try Store.forReading(folder)
+            defer { store.close() }
+            let (position, digest) = try store.contentsDigest()
+            guard let position else {
+                throw MartletError(
+                    .invalidArgument, "'\(folder)' belongs to no cluster.", field: "folder")
+            }
+            return Verified(
+                folder: folder, epoch: position.epoch, row: position.row,
+                chain: hex(position.chain), digest: hex(digest))
+        } catch let error as StorageError {
+            throw MartletError(.unavailable, "'\(folder)' cannot be read: \(error).")
         }
     }
 
@@ -222,9 +238,14 @@ struct ClusterRemoveCommand: ReportingCommand {
     func perform() async throws {
         let name = try NodeName(validating: node)
         let connection = try log.connect()
-        guard try ClusterLogOptions.nodes(connection).contains(where: { $0.report.name == name })
-        else {
+        let sighting = try ClusterLogOptions.nodes(connection).first { $0.report.name == name }
+        guard let sighting else {
             throw MartletError(.notFound, "The cluster has no node '\(node)'.", field: "node")
+        }
+        guard sighting.report.hasEnded || sighting.age >= ClusterLimits.away else {
+            throw MartletError(
+                .invalidArgument, "Node '\(node)' gives signs of life; stop it first.",
+                field: "node")
         }
         try ClusterLogOptions.look(connection) { (log) throws(LogError) in
             try log.remove(name, within: ClusterLogOptions.patience)
@@ -248,6 +269,9 @@ struct ClusterStatusCommand: ReportingCommand {
         var address: String
         var applied: UInt64
         var behind: UInt64
+        /// Rows of the node that the log has not. More than 0 for longer than a second: the log has lost rows, or is that
+        /// of a former primary.
+        var ahead: UInt64
         var seenSeconds: Double
         /// What the operator has asked of the node.
         var asked: [String]
@@ -282,6 +306,7 @@ struct ClusterStatusCommand: ReportingCommand {
                     ? "active" : report.hasEnded ? "stopped" : isSilent ? "silent" : "follows",
                 address: report.address, applied: report.applied,
                 behind: tail.row > report.applied ? tail.row - report.applied : 0,
+                ahead: report.applied > tail.row ? report.applied - tail.row : 0,
                 seenSeconds: sighting.age / .seconds(1),
                 asked: wishes.filter { $0.node == report.name }.map { wish in
                     switch wish.kind {
@@ -301,7 +326,8 @@ struct ClusterStatusCommand: ReportingCommand {
         for node in nodes {
             Terminal.print(
                 "\(node.node)  \(node.role)  \(node.address.isEmpty ? "-" : node.address)  "
-                    + "row \(node.applied), \(node.behind) behind, "
+                    + "row \(node.applied), "
+                    + (node.ahead > 0 ? "\(node.ahead) ahead of the log, " : "\(node.behind) behind, ")
                     + "seen \(Self.seconds(node.seenSeconds)) s ago"
                     + node.asked.map { ", asked: \($0)" }.joined())
         }

@@ -107,6 +107,8 @@ struct ClusterJoinCommand: ReportingCommand {
                 .unavailable, "No pipe can be made: \(String(cString: strerror(errno))).")
         }
         let (reading, writing) = (ends[0], ends[1])
+        // A folder in use is refused before a node makes a backup for it.
+        if access(folder, F_OK) == 0 { _ = try RestoredFolder(folder) }
         async let restored = Self.restore(folder, from: reading)
         let fetched: Result<Void, any Error>
         do {

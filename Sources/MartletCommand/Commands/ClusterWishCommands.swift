@@ -101,6 +101,12 @@ struct ClusterHandoverCommand: ReportingCommand {
         guard nodes.contains(where: { $0.report.name == wanted }) else {
             throw MartletError(.notFound, "The cluster has no node '\(wanted)'.", field: "to")
         }
+        guard !drained.contains(wanted) else {
+            throw MartletError(
+                .invalidArgument,
+                "Node '\(wanted)' is drained; 'martlet cluster drain \(wanted) --undo' comes first.",
+                field: "to")
+        }
         guard ready.contains(where: { $0.report.name == wanted }) else {
             throw MartletError(
                 .unavailable, "Node '\(wanted)' gives no sign of life, so it cannot take over.",
@@ -144,10 +150,11 @@ struct ClusterDrainCommand: ReportingCommand {
     func perform() async throws {
         let name = try NodeName(validating: node)
         let connection = try log.connect()
-        guard try ClusterLogOptions.nodes(connection).contains(where: { $0.report.name == name })
-        else {
+        let nodes = try ClusterLogOptions.nodes(connection)
+        guard nodes.contains(where: { $0.report.name == name }) else {
             throw MartletError(.notFound, "The cluster has no node '\(node)'.", field: "node")
         }
+        if !undo { try requireAnother(than: name, nodes, connection) }
         let wish = NodeWish(node: name, kind: .drain)
         try ClusterLogOptions.look(connection) { (log) throws(LogError) in
             if undo {
@@ -162,5 +169,22 @@ struct ClusterDrainCommand: ReportingCommand {
                 undo
                     ? "Node \(node) takes clients again, within some seconds."
                     : "Node \(node) sends its clients to other nodes, within some seconds.")
+    }
+
+    /// Checks that another node takes the clients.
+    private func requireAnother(
+        than name: NodeName, _ nodes: [NodeSighting], _ connection: any ReplicationLog
+    ) throws(MartletError) {
+        let drained = try ClusterLogOptions.look(connection) { (log) throws(LogError) in
+            try log.wishes(within: ClusterLogOptions.patience)
+        }.filter { $0.kind == .drain }.map(\.node)
+        let others = nodes.filter {
+            $0.report.name != name && !$0.report.hasEnded && $0.age < ClusterLimits.away
+                && !drained.contains($0.report.name)
+        }
+        guard others.isEmpty else { return }
+        throw MartletError(
+            .invalidArgument, "No other node takes clients, so '\(name)' cannot be drained.",
+            field: "node")
     }
 }

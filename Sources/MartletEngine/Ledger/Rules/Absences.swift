@@ -19,12 +19,19 @@ package struct Absences: Ledger {
 
     /// Ends an absence: writes down the discards of the absence (STO-1). The call comes before any acknowledgement
     /// that could change the stored messages.
+    ///
+    /// The store may have missed the connection before: the news of its beginning went down with a follower, or with
+    /// a commit that failed. A message that the device has was given to it on a connection, so the absence began
+    /// behind that message. Otherwise the message could be the last discarded one, and its stream ID would count as
+    /// the acknowledgement of the notice.
+    /// - Parameter taken: the last message that the device has taken, as it says.
     func endAbsence(
         of ordinal: Ordinal, in project: ProjectNumber, through last: MessageSequence,
-        now: Instant, limits: MailboxLimits
+        taken: MessageSequence = .none, now: Instant, limits: MailboxLimits
     ) throws(StorageError) {
         var state = try mailboxes.state(of: ordinal, in: project)
         state.awayThrough = min(state.awayThrough, last)
+        state.awayFrom = max(state.awayFrom, min(max(taken, state.acknowledged.highest), last))
         guard let instance = try instances.instance(ordinal, in: project),
             let owner = try log.owner(instance, in: project)
         else { return }

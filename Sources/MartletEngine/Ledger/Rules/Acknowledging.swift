@@ -173,7 +173,8 @@ package struct Acknowledging: Ledger {
             try mailboxes.connection(.ordinal(ordinal, in: project)) == nil
         else { return }
         try absences.endAbsence(
-            of: ordinal, in: project, through: arrival, now: now, limits: limits)
+            of: ordinal, in: project, through: arrival,
+            taken: MessageSequence(acknowledgement.single.max() ?? 0), now: now, limits: limits)
         let before = try mailboxes.state(of: ordinal, in: project)
         var state = before
         state.awayFrom = max(state.awayFrom, arrival)

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-7: the time of a cluster is that of the log's server, whatever the clock of the machine shows.
+
+import Glibc
+import Martlet
+import MartletBase
+import Testing
+
+@Suite struct ClusterTimeTests {
+    private static let own = Instant(millisecondsSince1970: 1_000_000_000_000)
+
+    private func monotonic() -> Duration {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+    }
+
+    @Test("OPS-7: the machine's clock counts until the log has told its time")
+    func beginning() {
+        let time = ClusterTime()
+        #expect(time.now { Self.own } == Self.own)
+        #expect(time.lead(of: Self.own) == .zero)
+    }
+
+    @Test("OPS-7: afterwards the machine's clock counts no more", arguments: [-3600, 0, 3600])
+    func steady(secondsOff: Int) {
+        let time = ClusterTime()
+        let log = Duration.seconds(1_700_000_000)
+        time.note(log - monotonic())
+        let own = Instant(
+            millisecondsSince1970: (1_700_000_000 + Int64(secondsOff)) * 1000)
+        let now = time.now { own }.millisecondsSince1970
+        #expect((1_699_999_999_000..<1_700_000_060_000).contains(now))
+        let lead = time.lead(of: own)
+        #expect(lead <= .seconds(secondsOff) && lead > .seconds(secondsOff - 60))
+    }
+
+    @Test("OPS-7: errors of measurement are not followed, and another time of the log is")
+    func corrected() {
+        let time = ClusterTime()
+        let own: () -> Instant = { Self.own }
+        let base = Duration.seconds(1_700_000_000) - monotonic()
+        time.note(base)
+        let first = time.now(own)
+        time.note(base - .milliseconds(90))
+        #expect(time.now(own) >= first)
+        time.note(base + .seconds(3600))
+        #expect(
+            time.now(own).millisecondsSince1970 >= first.millisecondsSince1970 + 3_600_000)
+    }
+}
