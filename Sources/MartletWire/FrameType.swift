@@ -137,6 +137,7 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case nodeEvents = 0xCC
     case nodeFanout = 0xCD
     case nodeRow = 0xCE
+    case nodeQuotas = 0xCF
 }
 
 extension FrameType {

@@ -142,6 +142,7 @@ package enum NodeFrame: Sendable, Hashable {
     case watched(NodeEvents)
     case fanout(NodeFanout)
     case row(NodeRow)
+    case quotas(NodeQuotas)
 
     private var frame: any WireFrame {
         switch self {
@@ -159,6 +160,7 @@ package enum NodeFrame: Sendable, Hashable {
         case .watched(let frame): frame
         case .fanout(let frame): frame
         case .row(let frame): frame
+        case .quotas(let frame): frame
         }
     }
 
@@ -191,6 +193,7 @@ package enum NodeFrame: Sendable, Hashable {
             case .nodeEvents: .watched(try NodeEvents(from: &reader))
             case .nodeFanout: .fanout(try NodeFanout(from: &reader))
             case .nodeRow: .row(try NodeRow(from: &reader))
+            case .nodeQuotas: .quotas(try NodeQuotas(from: &reader))
             default: throw .unexpectedFrame(type)
             }
         try reader.finish()

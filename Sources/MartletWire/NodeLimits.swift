@@ -18,6 +18,8 @@ package enum NodeLimits {
     /// and has some 100 KiB at most.
     package static let figureProjectsMax = 256
     package static let figureFanoutsMax = 256
+    /// QUO-4: quotas in a report, the emptiest first.
+    package static let quotaEntriesMax = 1024
     /// EMB-3: projects of which a node asks others for events. A console has 64 streams of events, and each watched
     /// project has a buffer of 1024 events on each node.
     package static let watchedProjectsMax = 256

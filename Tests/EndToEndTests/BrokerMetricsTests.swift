@@ -210,6 +210,8 @@ struct BrokerMetricsTests {
         "MartletDiskFilling": #"series: 'martlet_disk_bytes{instance="a"}', values: '100x30'"#,
         "MartletClusterTwoActive":
             #"series: 'martlet_cluster_active{job="c", instance="b"}', values: '1x30'"#,
+        "MartletClusterUnlinked":
+            #"series: 'martlet_cluster_active{job="c", instance="a"}', values: '0x30'"#,
         "MartletClusterBehind":
             #"series: 'martlet_cluster_applied_row{job="c", instance="b"}', values: '0+60x30'"#,
     ]
@@ -228,6 +230,14 @@ struct BrokerMetricsTests {
             ),
             (
                 "MartletClusterTwoActive", #"martlet_cluster_active{job="c", instance="a"}"#,
+                "1x30", "0x30"
+            ),
+            (
+                "MartletClusterUnlinked", #"martlet_cluster_link_up{job="c", instance="a"}"#,
+                "0x30", "1x30"
+            ),
+            (
+                "MartletClusterDrained", #"martlet_cluster_drained{job="c", instance="a"}"#,
                 "1x30", "0x30"
             ),
             ("MartletClusterStopped", #"martlet_cluster_stopped{instance="a"}"#, "1x30", "0x30"),

@@ -36,6 +36,35 @@ struct ClusterLoadTests {
         return devices
     }
 
+    @Test("QUO-2 QUO-4 OPS-7 any node shows what is left of the quotas that the active node counts")
+    func quotas() async throws {
+        let bench = try ClusterBench(try #require(WithPostgres.shared).pair)
+        bench.limits.upstreamPerMinute = 6
+        try await bench.begin()
+        for name in bench.names { try await bench.start(name) }
+        let active = try await bench.active()
+        let follower = try await bench.followers()[0]
+        let made = try await bench.broker(active).createProject(Self.project)
+        let device = try await devices(1, on: follower, bench, key: made.registrationKey)[0]
+        for number in 0..<3 {
+            try await device.sendUpstream(
+                Message(data: ["n": "\(number)"]), messageID: "m\(number)")
+        }
+        func left(on node: String) throws -> QuotaSummary? {
+            try bench.broker(node).quotas(in: Self.project)
+                .first { $0.name == "upstream-per-minute" }
+        }
+        for name in bench.names {
+            let patience = Patience("node \(name) shows the quota as unused")
+            while try left(on: name)?.remaining == 6 { try patience.wait() }
+            let quota = try #require(try left(on: name))
+            #expect(quota.limit == 6 && quota.remaining < 6)
+            #expect((1...30_000).contains(try #require(quota.untilFullMilliseconds)))
+        }
+        await device.close()
+        try await bench.end()
+    }
+
     @Test("FAN-8 OPS-7 any node shows the connections of all nodes, and which node is active")
     func status() async throws {
         let bench = try ClusterBench(try #require(WithPostgres.shared).pair)

@@ -86,6 +86,16 @@ let nodeVectors: [String: AnyFrame] = [
         .watch(NodeWatch(projects: [NodeWatch.Entry(project: ProjectNumber(7), id: "tides")]))),
     "node-events": .node(.watched(watched)),
     "node-fanout": .node(.fanout(NodeFanout(row: 1001, events: [1, 0, 0, 0, 4]))),
+    "node-quotas": .node(
+        .quotas(
+            NodeQuotas(entries: [
+                .init(
+                    project: ProjectNumber(7), quota: .registrations,
+                    left: QuotaLeft(remaining: 2900, untilFullMilliseconds: 34)),
+                .init(
+                    project: ProjectNumber(7), quota: .upstream,
+                    left: QuotaLeft(remaining: 0, untilFullMilliseconds: 60_000)),
+            ]))),
     "node-row": .node(.row(NodeRow(epoch: 4, row: 1002, chain: chain, body: [1, 2, 3]))),
 ]
 
@@ -120,7 +130,7 @@ extension RandomFrames {
     }
 
     mutating func node() -> NodeFrame {
-        switch Int.random(in: 0..<14, using: &random) {
+        switch Int.random(in: 0..<15, using: &random) {
         case 0:
             .hello(
                 NodeHello(
@@ -164,6 +174,16 @@ extension RandomFrames {
             .watch(
                 NodeWatch(
                     projects: list { .init(project: ProjectNumber($0.u32()), id: $0.text()) }))
+        case 13:
+            .quotas(
+                NodeQuotas(
+                    entries: list {
+                        .init(
+                            project: ProjectNumber($0.u32()),
+                            quota: CountedQuota(rawValue: 1 + $0.u8() % 3) ?? .upstream,
+                            left: QuotaLeft(
+                                remaining: $0.u64(), untilFullMilliseconds: $0.u64()))
+                    }))
         case 12: .row(NodeRow(epoch: u32(), row: u64(), chain: sixteen(), body: bytes()))
         case 11: .fanout(NodeFanout(row: u64(), events: bytes()))
         default: .watched(nodeEvents())
@@ -175,7 +195,7 @@ extension RandomFrames {
     /// Types of frames of a link alone.
     private static let types: [FrameType] = [
         .committed, .forward, .ended, .listen, .nodeUpstream, .nodeFigures, .nodeWatch, .nodeEvents,
-        .nodeFanout, .nodeRow,
+        .nodeFanout, .nodeRow, .nodeQuotas,
     ]
 
     @Test("OPS-7 a client and a broker never take a frame of a link", arguments: types)

@@ -299,6 +299,10 @@ FRAMES = [
     (0xCD, "NODE_FANOUT", [("row", "u64"), ("events", "all")]),
     (0xCE, "NODE_ROW", [("epoch", "u32"), ("row", "u64"), ("chain", "16 bytes"),
                         ("body", "all")]),
+    (0xCF, "NODE_QUOTAS", [("quotas", [
+        ("project", "u32"),
+        ("quota", "u8", {1: "topic changes", 2: "registrations", 3: "messages of devices"}),
+        ("remaining", "u64"), ("until full", "u64")])]),
 ]
 NAMES = {number: name for number, name, _ in FRAMES}
 NUMBERS = {name: number for number, name, _ in FRAMES}

@@ -183,6 +183,8 @@ public final class Broker: Sendable {
         if let links {
             links.figures.report { [weak gauges, name = links.name] in
                 gauges?.figures(of: name)
+            } quotas: { [quotas] in
+                NodeFigureBook.frame(of: quotas, at: clock())
             }
         }
         let peers = Peers()

@@ -14,8 +14,10 @@ enum LinkFormat {
     private static let watches: UInt8 = 3
     /// NODE_ROW and NODE_FANOUT: rows, and now-or-never messages. PONG comes after all messages from before the PING.
     private static let rows: UInt8 = 4
+    /// NODE_QUOTAS: the quotas that the active node counts.
+    private static let quotas: UInt8 = 5
     /// The formats that this program understands.
-    static let readable = ForwardingFormat.readable.lowerBound...rows
+    static let readable = ForwardingFormat.readable.lowerBound...quotas
 
     /// Whether the other node understands and sends reports.
     static func hasReports(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(reports) }
@@ -25,4 +27,7 @@ enum LinkFormat {
 
     /// Whether the other node understands and sends rows and now-or-never messages.
     static func hasRows(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(rows) }
+
+    /// Whether the other node understands and sends quotas.
+    static func hasQuotas(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(quotas) }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What nodes tell each other over a link beside rows, commands and messages of devices: now-or-never messages, the
-// progress of fanouts, loads, and events of watched projects. Each kind goes to nodes whose HELLO names its format. Rests
+// progress of fanouts, loads, quotas, and events of watched projects. Each kind goes to nodes whose HELLO names its format. Rests
 // on NodeLinks, RowFeed, LiveRelay, FanoutParts, FanoutReports, NodeFigureBook and WatchRelay.
 
 import MartletBase
@@ -16,6 +16,7 @@ struct LinkTalk {
     private(set) var node = ""
     private(set) var hasReports = false
     private(set) var hasWatches = false
+    private(set) var hasQuotas = false
     /// When the loads were told last.
     var reported = Duration.zero
     /// The time of the last frame; nil until the first report of the node's load. A node reports its load once a second.
@@ -37,6 +38,7 @@ struct LinkTalk {
         node = hello.node
         hasReports = LinkFormat.hasReports(hello)
         hasWatches = LinkFormat.hasWatches(hello)
+        hasQuotas = LinkFormat.hasQuotas(hello)
     }
 }
 
@@ -64,7 +66,8 @@ extension NodeLinks {
         if talk.hasReports {
             if talk.isActive {
                 changeFanouts { parts.check(link, at: $0, clock: now) }
-                figures.tell(link, of: talk.node, &talk.reported)
+                figures.tell(
+                    link, of: talk.node, &talk.reported, withQuotas: talk.hasQuotas)
             } else {
                 reports.tell(at: now)
                 figures.tellOwn(link, &talk.reported)
@@ -83,6 +86,9 @@ extension NodeLinks {
         case .figures(let frame):
             // The active node sends the loads of other followers too.
             guard talk.hasReports, !talk.isActive || frame.node == talk.node else { return false }
+            figures.take(frame, at: ClusterState.now)
+        case .quotas(let frame):
+            guard talk.hasQuotas, !talk.isActive else { return false }
             figures.take(frame, at: ClusterState.now)
         case .watch(let frame):
             guard talk.hasWatches else { return false }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FAN-8: the loads of all nodes of a cluster, as a node knows them: its own at this moment, and those of others from
-// their last report. Any node answers questions about the cluster with the sums. Rests on NodeFigures.
+// their last report; and the quotas that the active node counts (QUO-4). Any node answers questions about the cluster with the sums. Rests on NodeFigures.
 
 import MartletBase
 import MartletCluster
+import MartletEngine
 import MartletWire
 import Synchronization
 
@@ -21,14 +22,44 @@ final class NodeFigureBook: Sendable {
     }
 
     private let reports = Mutex<[String: Report]>([:])
+    /// QUO-4: the last quotas of the active node, and when they came.
+    private let quotas = Mutex<(at: Duration, frame: NodeQuotas)?>(nil)
+    /// The way to the quotas that this node counts.
+    private let ownQuotas = Mutex<(@Sendable () -> NodeQuotas)?>(nil)
     /// The way to the node's own figures; nil until the broker has all its parts.
     private let own = Mutex<(@Sendable () -> NodeFigures?)?>(nil)
     /// The node's own figures of the last second.
     private let latest = Mutex<Report?>(nil)
 
     /// Begins to report.
-    func report(_ figures: @escaping @Sendable () -> NodeFigures?) {
+    func report(
+        _ figures: @escaping @Sendable () -> NodeFigures?,
+        quotas: @escaping @Sendable () -> NodeQuotas
+    ) {
         own.withLock { $0 = figures }
+        ownQuotas.withLock { $0 = quotas }
+    }
+
+    /// The report of the quotas that a node counts.
+    static func frame(of quotas: ProjectQuotas, at now: Instant) -> NodeQuotas {
+        NodeQuotas(
+            entries: quotas.counted(at: now, limit: NodeLimits.quotaEntriesMax)
+                .map { NodeQuotas.Entry(project: $0, quota: $1, left: $2) })
+    }
+
+    /// Notes the quotas of the active node.
+    func take(_ frame: NodeQuotas, at now: Duration) { quotas.withLock { $0 = (now, frame) } }
+
+    /// The quotas of a project that are not full, as the active node counts them; nil: no report is valid.
+    func quotas(
+        of project: ProjectNumber, at now: Duration
+    ) -> [CountedQuota: QuotaLeft]? {
+        quotas.withLock { quotas in
+            guard let quotas, now - quotas.at < Self.life else { return nil }
+            let entries = quotas.frame.entries.filter { $0.project == project }
+            return Dictionary(
+                entries.map { ($0.quota, $0.left) }, uniquingKeysWith: { _, last in last })
+        }
     }
 
     /// Reads the node's own figures, at most once a second. Called on the thread that looks for the active node, because
@@ -61,14 +92,21 @@ final class NodeFigureBook: Sendable {
     }
 
     /// Tells a node the loads of all nodes but its own, once a second.
-    /// - Parameter reported: when the loads were told last.
-    func tell(_ link: LinkOutbox, of peer: String, _ reported: inout Duration) {
+    /// - Parameters:
+    ///   - reported: when the loads were told last.
+    ///   - withQuotas: whether the node understands quotas.
+    func tell(
+        _ link: LinkOutbox, of peer: String, _ reported: inout Duration, withQuotas: Bool
+    ) {
         let now = ClusterState.now
         guard now - reported >= Self.pause, let own = ownFigures else { return }
         reported = now
         link.push(NodeFrame.figures(own).bytes)
         for other in others(at: now) where other.node != peer && other.node != own.node {
             link.push(NodeFrame.figures(other).bytes)
+        }
+        if withQuotas, let quotas = ownQuotas.withLock({ $0 }) {
+            link.push(NodeFrame.quotas(quotas()).bytes)
         }
     }
 

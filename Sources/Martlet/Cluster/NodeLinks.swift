@@ -289,7 +289,7 @@ final class NodeLinks: Sendable {
                     return true
                 case .ended, .figures, .watch, .watched: return hear(frame, talk, outbox)
                 case .pong: return epoch != nil
-                case .committed, .upstream, .row, .fanout, .error: return false
+                case .committed, .upstream, .row, .fanout, .quotas, .error: return false
                 }
             })
         return isStranger ? reason : nil
@@ -440,7 +440,7 @@ final class NodeLinks: Sendable {
                                     state.upstream[index].row = frame.row
                                 }
                             }
-                        case .figures, .watch, .watched: return hear(frame, talk, outbox)
+                        case .figures, .quotas, .watch, .watched: return hear(frame, talk, outbox)
                         case .upstream(let frame):
                             state.withLock { $0.upstream.append((nil, frame)) }
                         case .row(let frame):

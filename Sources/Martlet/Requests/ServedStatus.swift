@@ -59,8 +59,15 @@ extension QuotasRequest: ServedQuestion {
     func answer(to principal: Principal, _ answerer: Answerer) throws -> QuotaList {
         let number = try principal.senderProject()
         let project = try answerer.read { try $0.projects.project(number) }
+        // OPS-7: the active node counts the quotas of changes.
+        var counted: [CountedQuota: QuotaLeft]?
+        if let cluster = answerer.gauges.committer.cluster, !cluster.isActive {
+            counted =
+                answerer.gauges.committer.links?.figures.quotas(of: number, at: ClusterState.now)
+        }
         let amounts = answerer.quotas.amounts(
             of: number, with: project?.limits ?? ProjectLimits(), at: answerer.gauges.clock(),
+            counted: counted,
             fanoutsInProgress: answerer.gauges.fanoutsInProgress(of: number, id: project?.id))
         return QuotaList(
             quotas: amounts.map {

@@ -229,7 +229,8 @@ final class Committer: Sendable {
             // The commands of a row in doubt wait for the row's fate, and the commands behind them for their turn.
             if let doubted = node?.doubted {
                 let first = done.decidedCount + doubted.batch.count
-                waiting.putBack(Array(batch.dropFirst(first)), Array(done.outcomes.dropFirst(first)))
+                waiting.putBack(
+                    Array(batch.dropFirst(first)), Array(done.outcomes.dropFirst(first)))
             } else {
                 waiting.putBack(batch, done.outcomes)
             }

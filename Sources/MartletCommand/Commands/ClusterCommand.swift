@@ -327,7 +327,8 @@ struct ClusterStatusCommand: ReportingCommand {
             Terminal.print(
                 "\(node.node)  \(node.role)  \(node.address.isEmpty ? "-" : node.address)  "
                     + "row \(node.applied), "
-                    + (node.ahead > 0 ? "\(node.ahead) ahead of the log, " : "\(node.behind) behind, ")
+                    + (node.ahead > 0
+                        ? "\(node.ahead) ahead of the log, " : "\(node.behind) behind, ")
                     + "seen \(Self.seconds(node.seenSeconds)) s ago"
                     + node.asked.map { ", asked: \($0)" }.joined())
         }

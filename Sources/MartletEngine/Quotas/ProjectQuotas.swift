@@ -244,19 +244,55 @@ package final class ProjectQuotas: Sendable {
 
     // MARK: Questions
 
+    /// The quotas of changes that are not full, the emptiest first.
+    package func counted(
+        at now: Instant, limit: Int
+    ) -> [(project: ProjectNumber, quota: CountedQuota, left: QuotaLeft)] {
+        let projects = state.withLock { $0.projects }
+        var all: [(project: ProjectNumber, quota: CountedQuota, left: QuotaLeft)] = []
+        for (number, project) in projects {
+            for quota in CountedQuota.allCases {
+                let bucket =
+                    switch quota {
+                    case .topicChanges: project.topicChanges
+                    case .registrations: project.registrations
+                    case .upstream: project.upstream
+                    }
+                guard let bucket, bucket.untilFull(at: now) > 0 else { continue }
+                let left = QuotaLeft(
+                    remaining: UInt64(bucket.remaining(at: now)),
+                    untilFullMilliseconds: bucket.untilFull(at: now))
+                all.append((number, quota, left))
+            }
+        }
+        all.sort { $0.left.untilFullMilliseconds > $1.left.untilFullMilliseconds }
+        return Array(all.prefix(limit))
+    }
+
     /// The amounts of each quota that is not turned off.
     /// - Parameters:
     ///   - own: limits that the project has of its own.
+    ///   - counted: OPS-7: the quotas that are not full, as the active node counts them; nil: this node counts.
     ///   - fanoutsInProgress: QUO-5: stored fanouts of the project in progress.
     package func amounts(
         of project: ProjectNumber, with own: ProjectLimits, at now: Instant,
-        fanoutsInProgress: Int
+        counted: [CountedQuota: QuotaLeft]? = nil, fanoutsInProgress: Int
     ) -> [QuotaAmount] {
         let limits = limits.with(own)
         let mine = state.withLock { $0.projects[project] } ?? Project()
         var amounts: [QuotaAmount] = []
-        func add(_ name: String, _ limit: Int, _ bucket: TokenBucket?) {
+        func add(
+            _ name: String, _ limit: Int, _ bucket: TokenBucket?, as quota: CountedQuota? = nil
+        ) {
             guard limit > 0 else { return }
+            if let quota, let counted {
+                let left = counted[quota]
+                return amounts.append(
+                    QuotaAmount(
+                        name: name, limit: UInt64(limit),
+                        remaining: min(left?.remaining ?? .max, UInt64(limit)),
+                        untilFullMilliseconds: left?.untilFullMilliseconds ?? 0))
+            }
             amounts.append(
                 QuotaAmount(
                     name: name, limit: UInt64(limit),
@@ -265,11 +301,11 @@ package final class ProjectQuotas: Sendable {
         }
         add(
             ProjectLimit.topicChangesPerSecond.name, limits.topicChangesPerSecond,
-            mine.topicChanges.ofRate(limits.topicChangesPerSecond))
+            mine.topicChanges.ofRate(limits.topicChangesPerSecond), as: .topicChanges)
         add(
             ProjectLimit.registrationsPerSecond.name, limits.registrationsPerSecond,
-            mine.registrations.ofRate(limits.registrationsPerSecond))
-        add("upstream-per-minute", limits.upstreamPerMinute, mine.upstream)
+            mine.registrations.ofRate(limits.registrationsPerSecond), as: .registrations)
+        add("upstream-per-minute", limits.upstreamPerMinute, mine.upstream, as: .upstream)
         let perMinute = part(of: limits.senderConnectionsPerMinute)
         add("sender-connections-per-minute", perMinute, mine.newConnections.ofRate(perMinute))
         func add(_ name: String, _ limit: Int, used: Int) {
