@@ -12,7 +12,7 @@ import Testing
     private let peers = (0...ClusterLimits.strangersMax).map { _ in Peer() }
     private func id(_ number: Int) -> ObjectIdentifier { ObjectIdentifier(peers[number]) }
 
-    @Test("OPS-7: a peer beyond the bound takes the place of the oldest peer of the busiest address")
+    @Test("OPS-7: a peer beyond the bound takes the place of the busiest address's oldest")
     func displaced() {
         var strangers = LinkStrangers()
         // The first peer is alone at its address, and two addresses share the rest.
