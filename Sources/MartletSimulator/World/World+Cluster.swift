@@ -15,7 +15,9 @@ extension World {
         try beginCluster(canary)
         guard let cluster else { return }
         // While the log is away, a node serves devices with an old store.
-        oracle.mayRepeat = { [unowned self] in lastAway > agenda.now - Self.awayMax }
+        oracle.mayRepeat = { [unowned self] in
+            lastAway > agenda.now - Self.awayMax || hasAwayNode
+        }
         planLook()
         beginMixed()
         planClusterTrouble(cluster)
@@ -33,10 +35,12 @@ extension World {
 
     private func planLook() {
         agenda.after(100_000) { [unowned self] in
-            if machines.contains(where: { $0.broker?.isAway ?? false }) { lastAway = agenda.now }
+            if hasAwayNode { lastAway = agenda.now }
             planLook()
         }
     }
+
+    private var hasAwayNode: Bool { machines.contains { $0.broker?.isAway ?? false } }
 
     // MARK: A slow log
 
