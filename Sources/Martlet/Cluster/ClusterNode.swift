@@ -231,6 +231,7 @@ final class ClusterNode {
                 } else if run.node == configuration.node.text, hasHadRun {
                     loseName()
                 }
+            case .tookOver(let name): state.withLock { $0.leader = name }
             case .runEnded(let run):
                 livingRuns[run] = nil
                 let isOwn = state.withLock { state in
@@ -452,6 +453,7 @@ final class ClusterNode {
             state.isFenced = false
             state.goneEpoch = nil
             state.takeoverCount += 1
+            state.leader = process.node
             state.silent = []
             state.wanted = [process]
         }

@@ -29,6 +29,8 @@ final class ClusterState: Sendable {
         /// The epoch whose lease is over or whose holder is gone, when this node's turn to take over has come. A claim on
         /// a later epoch needs another look.
         var claimable: UInt32?
+        /// The name of the node that began the last applied epoch; nil: not known yet.
+        var leader: String?
         /// The epoch whose holder's process is gone, or has stepped down here. Its lease need not be over.
         var goneEpoch: UInt32?
         /// Nodes without a sign of life. Their runs end.

@@ -157,17 +157,20 @@ final class NodeKeeper: Sendable {
     ) throws(LogError) {
         let lease = try cluster.call { (limit) throws(LogError) in try log.lease(within: limit) }
         let now = ClusterState.now
-        let (isOver, mayLead, isDrained, claimsFrom) = cluster.withLock { state in
+        let (isOver, mayLead, isDrained, claimsFrom, isHanded) = cluster.withLock { state in
             state.lease = lease
             state.leaseSeen = now
             state.contact = now
             if state.goneEpoch != lease.epoch { state.goneEpoch = nil }
             return (
                 lease.isOver || state.goneEpoch != nil, state.stopped == nil, state.isDrained,
-                state.claimsFrom
+                state.claimsFrom,
+                lease.epoch == state.applied.epoch && state.leader != nil
+                    && lease.holder?.text != state.leader
             )
         }
-        guard isOver, mayLead, now >= claimsFrom else {
+        let isNamed = isHanded && lease.holder == configuration.node
+        guard isOver, mayLead, isNamed || now >= claimsFrom else {
             overSince = nil
             return
         }
@@ -177,7 +180,11 @@ final class NodeKeeper: Sendable {
         // has the successor's name.
         let place = lease.holder == configuration.node ? 0 : rank + 1
         let isLast = isDrained || hasDiskTrouble(committer)
-        let wait = ClusterLimits.takeoverStep * place + (isLast ? Self.drainedWait : .zero)
+        // A successor that the former active node has named may look at the lease a pause later.
+        let isOthers = isHanded && lease.holder != configuration.node
+        let wait =
+            ClusterLimits.takeoverStep * place + (isLast ? Self.drainedWait : .zero)
+            + (isOthers ? Self.lookPause * 2 : .zero)
         guard now - since >= wait else { return }
         cluster.withLock { $0.claimable = lease.epoch }
         committer.wake()
