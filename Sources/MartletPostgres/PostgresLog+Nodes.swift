@@ -43,10 +43,10 @@ extension PostgresLog {
         }
     }
 
-    /// The server's time less the time of the monotonic clock. The error is at most half of the question's time.
+    /// A look at the server's clock. The server looked at some moment of the question's time.
     private static func clock(
         on connection: PostgresConnection, until deadline: PostgresDeadline
-    ) throws(PostgresError) -> Duration {
+    ) throws(PostgresError) -> LogClock {
         func monotonic() -> Duration {
             var time = timespec()
             clock_gettime(CLOCK_MONOTONIC, &time)
@@ -55,7 +55,10 @@ extension PostgresLog {
         let began = monotonic()
         let result = try connection.run(
             "select (extract(epoch from clock_timestamp()) * 1000000)::bigint", until: deadline)
-        return .microseconds(result.integer(0, 0)) - (began + monotonic()) / 2
+        let ended = monotonic()
+        return LogClock(
+            lead: .microseconds(result.integer(0, 0)) - (began + ended) / 2,
+            error: (ended - began) / 2)
     }
 
     package func nodes(within limit: Duration) throws(LogError) -> [NodeSighting] {

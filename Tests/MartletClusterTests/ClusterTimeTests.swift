@@ -5,6 +5,7 @@
 import Glibc
 import Martlet
 import MartletBase
+import MartletCluster
 import Testing
 
 @Suite struct ClusterTimeTests {
@@ -27,7 +28,7 @@ import Testing
     func steady(secondsOff: Int) {
         let time = ClusterTime()
         let log = Duration.seconds(1_700_000_000)
-        time.note(log - monotonic())
+        time.note(LogClock(lead: log - monotonic(), error: .milliseconds(1)))
         let own = Instant(
             millisecondsSince1970: (1_700_000_000 + Int64(secondsOff)) * 1000)
         let now = time.now { own }.millisecondsSince1970
@@ -41,11 +42,18 @@ import Testing
         let time = ClusterTime()
         let own: () -> Instant = { Self.own }
         let base = Duration.seconds(1_700_000_000) - monotonic()
-        time.note(base)
+        func note(_ lead: Duration, error: Duration = .milliseconds(1)) {
+            time.note(LogClock(lead: lead, error: error))
+        }
+        note(base)
         let first = time.now(own)
-        time.note(base - .milliseconds(90))
+        note(base - .milliseconds(90))
         #expect(time.now(own) >= first)
-        time.note(base + .seconds(3600))
+        // The server stood still during the look.
+        note(base + .milliseconds(2500), error: .milliseconds(2500))
+        #expect(
+            time.now(own).millisecondsSince1970 < first.millisecondsSince1970 + 2000)
+        note(base + .seconds(3600))
         #expect(
             time.now(own).millisecondsSince1970 >= first.millisecondsSince1970 + 3_600_000)
     }

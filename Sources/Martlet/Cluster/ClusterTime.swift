@@ -5,6 +5,7 @@
 // machines show. A node counts on from the log's last answer with its monotonic clock. Rests on SystemClock.
 
 package import MartletBase
+package import MartletCluster
 import Synchronization
 
 /// The time of the nodes of a cluster.
@@ -21,12 +22,12 @@ package final class ClusterTime: Sendable {
         Int64(SystemClock.monotonicNanoseconds() / 1000)
     }
 
-    /// Notes the time of the log's server.
-    /// - Parameter clock: the server's time less the time of the monotonic clock.
-    package func note(_ clock: Duration) {
-        let new = Int64(clock / .microseconds(1))
+    /// Notes a look at the clock of the log's server. A slow look tells less.
+    package func note(_ clock: LogClock) {
+        let new = Int64(clock.lead / .microseconds(1))
         let old = base.load(ordering: .relaxed)
-        guard old == .min || abs(new - old) > Self.toleratedMicroseconds else { return }
+        let tolerated = Self.toleratedMicroseconds + Int64(clock.error / .microseconds(1))
+        guard old == .min || abs(new - old) > tolerated else { return }
         base.store(new, ordering: .relaxed)
     }
 
