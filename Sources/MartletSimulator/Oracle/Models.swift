@@ -131,6 +131,8 @@ final class MessageModel: CustomStringConvertible {
     var isCancelled = false
     /// The sender was told of the acceptance.
     var isAnswered = false
+    /// When the sender sent the message first; nil: not known.
+    var firstSent: Instant?
 
     init(
         id: Int, project: ProjectModel, target: Target, timeToLiveSeconds: UInt32?,

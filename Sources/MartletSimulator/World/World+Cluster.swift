@@ -18,6 +18,7 @@ extension World {
         oracle.mayRepeat = { [unowned self] in
             lastAway > agenda.now - Self.awayMax || hasAwayNode
         }
+        oracle.unansweredMilliseconds = ClusterLimits.unansweredMilliseconds
         planLook()
         beginMixed()
         planClusterTrouble(cluster)

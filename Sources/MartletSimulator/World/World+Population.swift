@@ -128,13 +128,15 @@ extension World {
         let sendAt =
             isScheduled
             ? Instant(rawValue: clock.instant.rawValue + random.pause(mean: 1000)) : nil
-        return oracle.add { id in
+        let message = oracle.add { id in
             MessageModel(
                 id: id, project: project, target: target, timeToLiveSeconds: timeToLiveSeconds,
                 priority: priority, collapseKey: collapseKey,
                 idempotencyKey: isIdempotent ? "once-\(id)" : nil, paddingBytes: paddingBytes,
                 sendAt: sendAt)
         }
+        message.firstSent = clock.instant
+        return message
     }
 
     private func target(in project: ProjectModel) -> MessageModel.Target {
