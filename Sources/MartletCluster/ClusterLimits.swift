@@ -94,10 +94,10 @@ package enum ClusterLimits {
     /// OPS-7: pause before a node gives the role away again because of its disk: if the disks of all nodes are full, the
     /// role must not go round.
     package static let diskTroublePause = Duration.seconds(60)
-    /// OPS-7: time for which a node does not claim the role that it has handed over.
+    /// OPS-7: pause of a node before a claim on a role after the node's own handover of the role.
     package static let handedOver = Duration.seconds(3)
-    /// OPS-7: time within which a process stops that has lost the node's name to another process twice. Two living
-    /// processes take the name from each other within some seconds.
+    /// OPS-7: a process that loses the node's name twice within this time stops. Two living processes exchange a name within
+    /// some seconds.
     package static let nameLostAgain = Duration.seconds(60)
     /// OPS-7: further wait of each follower before it takes over, by its place among the living nodes, so that claims
     /// rarely meet.

@@ -85,7 +85,7 @@ final class ClusterNode {
     private var unappliedTold = Duration.zero
     /// When another process last began a run under the node's name.
     private var nameLost: Duration?
-    /// Called with each accepted row of this node.
+    /// Called with each row after the log has accepted the row.
     var onAccepted: (ReplicatedRow) -> Void = { _ in }
     /// When the log was read last, in nanoseconds of the monotonic clock.
     private(set) var lastReading: UInt64 = 0
@@ -205,9 +205,9 @@ final class ClusterNode {
     /// Keeps the outcome of a forwarded command that its transaction did not log. The next row has it.
     func keep(_ outcome: LoggedOutcome) { unlogged.append(outcome) }
 
-    /// Another process has the node's name. The HELLO of a process that has ended may lie unread while the active node is
-    /// frozen, so this process asks for a run once more. A living process of the name does so too, and the process that
-    /// loses the name twice stops.
+    /// Another process has the node's name. The HELLO of an ended process may lie unread while the active node is frozen,
+    /// so this process asks for a run once more. Two living processes of a name both ask, and the first to lose the name
+    /// twice stops.
     private func loseName() {
         let now = ClusterState.now
         if let nameLost, now - nameLost < ClusterLimits.nameLostAgain {

@@ -24,7 +24,7 @@ final class NodeFigureBook: Sendable {
     private let reports = Mutex<[String: Report]>([:])
     /// QUO-4: the last quotas of the active node, and when they came.
     private let quotas = Mutex<(at: Duration, frame: NodeQuotas)?>(nil)
-    /// The way to the quotas that this node counts.
+    /// Reads this node's own quotas.
     private let ownQuotas = Mutex<(@Sendable () -> NodeQuotas)?>(nil)
     /// The way to the node's own figures; nil until the broker has all its parts.
     private let own = Mutex<(@Sendable () -> NodeFigures?)?>(nil)

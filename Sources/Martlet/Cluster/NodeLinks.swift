@@ -42,7 +42,7 @@ final class NodeLinks: Sendable {
         var hasTold = false
         /// Links of peers that have not proved to be nodes.
         var strangers = LinkStrangers()
-        /// Links of other nodes that have said HELLO.
+        /// Links of nodes, from the HELLO on.
         var members: [ObjectIdentifier: LinkOutbox] = [:]
         var isStopping = false
     }
@@ -219,8 +219,7 @@ final class NodeLinks: Sendable {
         }
     }
 
-    /// Tells of a peer that has not proved to be a node, at most once a minute: a node with the keys of another folder, or
-    /// a stranger.
+    /// Logs the end of a peer without a proof, at most once a minute: a stranger, or a node with another folder's keys.
     private func note(stranger origin: String, _ reason: String) {
         let count = state.withLock { state in
             state.isStopping ? nil : state.strangers.failed(at: ClusterState.now)

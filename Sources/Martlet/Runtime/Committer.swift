@@ -226,7 +226,7 @@ final class Committer: Sendable {
             if let node, case .away(let error)? = done.refusal, node.isRefusedForLong(error) {
                 done.refuse(batch, .noActiveNode("the log takes no rows"))
             }
-            // The commands of a row in doubt wait for the row's fate, and the commands behind them for their turn.
+            // The commands of a row in doubt wait for the row's fate, and the commands behind wait for another turn.
             if let doubted = node?.doubted {
                 let first = done.decidedCount + doubted.batch.count
                 waiting.putBack(
@@ -234,7 +234,7 @@ final class Committer: Sendable {
             } else {
                 waiting.putBack(batch, done.outcomes)
             }
-            // Of commands with transactions of their own, the log may have some and refuse a later one.
+            // If each command has a transaction, the log may take the first ones and refuse a later one.
             if done.refusal == nil || done.hasDecided {
                 publish(batch, done, &transport, on: node)
             }
@@ -384,7 +384,8 @@ final class Committer: Sendable {
         /// OPS-7: whether there is something to tell although the log has refused a transaction.
         var hasDecided: Bool { !laterOwn.isEmpty || !outcomes.allSatisfy(\.isUnfinished) }
 
-        /// OPS-7: refuses the unfinished commands of this node. Those of other nodes wait, and their nodes refuse them.
+        /// OPS-7: refuses this node's unfinished commands. Forwarded commands wait, and the forwarding nodes refuse late
+        /// ones.
         mutating func refuse(_ batch: [Request], _ error: MartletError) {
             for (index, request) in batch.enumerated() where outcomes[index].isUnfinished {
                 if case .node = request.reply { continue }
