@@ -131,8 +131,8 @@ final class MessageModel: CustomStringConvertible {
     var isCancelled = false
     /// The sender was told of the acceptance.
     var isAnswered = false
-    /// When the sender sent the message first; nil: not known.
-    var firstSent: Instant?
+    /// When a sender last sent the message, in microseconds of the world.
+    var lastSent: Int64 = 0
 
     init(
         id: Int, project: ProjectModel, target: Target, timeToLiveSeconds: UInt32?,

@@ -33,8 +33,8 @@ final class Oracle {
     private var now: Instant { moment ?? clock.instant }
     /// Whether a message may come twice now.
     var mayRepeat: () -> Bool = { false }
-    /// OPS-7: time after which a sender may be told `UNAVAILABLE` for a message that was accepted; nil: never.
-    var unansweredMilliseconds: Int64?
+    /// OPS-7: whether a sender may be told `UNAVAILABLE` for a message that was accepted.
+    var isUnansweredForLong: (MessageModel) -> Bool = { _ in false }
     private(set) var failures: [String] = []
     private(set) var messages: [MessageModel] = []
     private(set) var upstream: [UpstreamModel] = []
@@ -322,13 +322,7 @@ final class Oracle {
     func answered(_ message: MessageModel, _ error: MartletError) {
         trace.note("answered", message.id, Int(error.word.rawValue))
         // OPS-7: a node that has not heard of a command's fate says so after some seconds.
-        let waited =
-            message.firstSent.map { now.millisecondsSince1970 - $0.millisecondsSince1970 } ?? 0
-        if let unansweredMilliseconds, error.word == .unavailable,
-            waited >= unansweredMilliseconds
-        {
-            return
-        }
+        if error.word == .unavailable, isUnansweredForLong(message) { return }
         if message.number != nil, message.idempotencyKey == nil {
             fail("message \(message.id) was accepted and answered with \(error.word.name)")
         }

@@ -18,7 +18,9 @@ extension World {
         oracle.mayRepeat = { [unowned self] in
             lastAway > agenda.now - Self.awayMax || hasAwayNode
         }
-        oracle.unansweredMilliseconds = ClusterLimits.unansweredMilliseconds
+        oracle.isUnansweredForLong = { [unowned self] message in
+            agenda.now - message.lastSent >= ClusterLimits.unansweredMilliseconds * 1000
+        }
         planLook()
         beginMixed()
         planClusterTrouble(cluster)

@@ -128,15 +128,13 @@ extension World {
         let sendAt =
             isScheduled
             ? Instant(rawValue: clock.instant.rawValue + random.pause(mean: 1000)) : nil
-        let message = oracle.add { id in
+        return oracle.add { id in
             MessageModel(
                 id: id, project: project, target: target, timeToLiveSeconds: timeToLiveSeconds,
                 priority: priority, collapseKey: collapseKey,
                 idempotencyKey: isIdempotent ? "once-\(id)" : nil, paddingBytes: paddingBytes,
                 sendAt: sendAt)
         }
-        message.firstSent = clock.instant
-        return message
     }
 
     private func target(in project: ProjectModel) -> MessageModel.Target {
