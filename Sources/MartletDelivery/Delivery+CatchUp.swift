@@ -85,7 +85,7 @@ extension Delivery {
         reading.after = max(reading.after, through)
         // An overflow in the absence before the connection also discards older messages. The session waits for the
         // store's answer, which makes the discards known.
-        if !devices[Int(index)].isStored, reading.replay.mayHaveDiscarded {
+        if !devices[Int(index)].isDecided, reading.replay.mayHaveDiscarded {
             devices[Int(index)].waitsForStore = true
             return nil
         }
@@ -93,11 +93,11 @@ extension Delivery {
         // discarded.
         let isCertain =
             !reading.replay.hasCollapsible && reading.replay.discardedCount == 0
-            && (devices[Int(index)].isStored || limits.storedPerInstanceMax == 0)
+            && (devices[Int(index)].isDecided || limits.storedPerInstanceMax == 0)
         if reading.addedCount >= (isCertain ? partialEntriesMax : Self.readingEntriesMax) {
             // A later entry of the absence may discard messages from before the absence too. The store's answer
             // makes the discards of the absence known.
-            if !isCertain, !devices[Int(index)].isStored, !devices[Int(index)].isSettled {
+            if !isCertain, !devices[Int(index)].isDecided {
                 devices[Int(index)].waitsForStore = true
                 return nil
             }
@@ -132,7 +132,7 @@ extension Delivery {
         let device = devices + Int(reading.index)
         // The session waits for the news of earlier connections. Without them the discards of the absence could
         // differ from the store's decision, and the device is told the store's decision.
-        if !device.pointee.isStored,
+        if !device.pointee.isDecided,
             reading.replay.discardedCount > 0 || reading.replay.mayHaveDiscarded
         {
             device.pointee.waitsForStore = true

@@ -93,19 +93,22 @@ extension Delivery {
 
     /// A device is found by its ordinal, and has a position for each lane where lanes are closed.
     private func brokenPosition(of index: UInt32) -> String? {
-        let session = sessions[Int(index)]
+        let (session, device) = (sessions[Int(index)], devices[Int(index)])
         guard session.flags.contains(.device) else { return nil }
         guard projects.find(session.project)?.pointee.connected.handle(of: session.ordinal) == index
         else { return "session \(index) is not found by its ordinal" }
-        guard devices[Int(index)].closed.isEmpty || session.flags.contains(.split) else {
+        guard device.closed.isEmpty || session.flags.contains(.split) else {
             return "session \(index) has closed lanes and one position for all lanes"
         }
         guard session.highestDelivered <= deliveredMarks(index).highest.rawValue else {
             return "session \(index) was sent a stream ID above its positions"
         }
+        guard !device.waitsForStore || !device.isSettled || device.isOverfull else {
+            return "session \(index) has caught up, and waits for an answer that changes nothing"
+        }
         guard session.visitedThrough <= projects.find(session.project)?.pointee.lastArrival ?? 0
         else { return "session \(index) was visited for a fanout that has not begun" }
-        guard devices[Int(index)].isThrottled == waking.contains(index) else {
+        guard device.isThrottled == waking.contains(index) else {
             return "session \(index) waits for a token or does not, against its closed lanes"
         }
         return nil

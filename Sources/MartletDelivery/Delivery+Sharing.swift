@@ -88,7 +88,7 @@ extension Delivery {
         // Delivered messages matter for STO-1 alone, and only until the store's decision on the absence. A shared
         // reading looks at a bounded number of entries. If each reading began with the delivered messages, a
         // mailbox with more delivered messages than the bound would never be read to its end.
-        let isDecided = limits.storedPerInstanceMax == 0 || device.pointee.isStored
+        let isDecided = limits.storedPerInstanceMax == 0 || device.pointee.isDecided
         let after =
             isDecided ? max(reading.after, reading.delivered.lowest) : reading.after
         var marks = reading.delivered
@@ -99,12 +99,12 @@ extension Delivery {
             marks: marks, highest: MessageSequence(sessions[Int(index)].highestDelivered))
     }
 
-    /// Whether the entries of a plain reading may be delivered. The store has decided on the discards of the
-    /// absence (STO-1), or a whole reading has found no more entries than STO-1 allows.
+    /// Whether the entries of a plain reading may be delivered. The discards of the absence are known (STO-1), or a
+    /// whole reading has found no more entries than STO-1 allows.
     package func isCertain(_ reading: SharedReading, entries: Int, isWhole: Bool) -> Bool {
         let device = devices + Int(reading.index)
         guard limits.storedPerInstanceMax > 0 else { return true }
-        return device.pointee.isStored || isWhole && entries <= limits.storedPerInstanceMax
+        return device.pointee.isDecided || isWhole && entries <= limits.storedPerInstanceMax
     }
 
     /// Bytes that may still be queued for a session in a step of catching up.

@@ -260,6 +260,9 @@ struct DeviceSession {
     }
     /// The session has finished its first catch-up.
     var isSettled: Bool { awayFrom == .max }
+    /// STO-1: the discards of the absence before the connection are known. After the first catch-up the store has no
+    /// discards to add, because no further absence begins while the instance has a connection.
+    var isDecided: Bool { isStored || isSettled }
 
     /// The start of the next reading of the mailbox. The reading skips acknowledged messages, messages before
     /// the last discard, and messages that were delivered in every lane and do not count for STO-1.

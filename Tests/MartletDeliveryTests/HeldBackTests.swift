@@ -102,6 +102,22 @@ struct HeldBackTests {
         #expect(again != nil, "the mailbox is read without the store's answer")
     }
 
+    @Test("STO-1: a device that has caught up and falls behind waits for no answer of the store")
+    func behindWithoutAnswer() {
+        let world = Loopback(capacity: 1, limits: limits(stored: 2))
+        // A node that is behind the cluster's log: the mailbox looks empty, and the answer takes long.
+        world.connect(address, at: 0, isStored: false)
+        world.settle()
+        for _ in 0..<4 { world.accept(0, to: [1], bodyBytes: 5, .postponed) }
+        world.settle()
+        #expect(world.connections[0]!.stored == [1, 2, 3, 4])
+        #expect(world.connections[0]!.deleted.isEmpty, "no absence was long enough")
+        world.delivery.stored(0, connectionNumber: world.connections[0]!.number)
+        world.accept(0, to: [1], bodyBytes: 5)
+        world.settle()
+        #expect(world.connections[0]!.stored == [1, 2, 3, 4, 5])
+    }
+
     @Test("STO-1: a long reading delivers nothing that the absence may still discard")
     func longReading() {
         var delivery = Delivery(capacity: 1, limits: limits(stored: 2))

@@ -63,6 +63,7 @@ final class NodeKeeper: Sendable {
         var renewed = Duration.zero
         var looked = Duration.zero
         var reported = Duration.zero
+        var hasReported = false
         var trimmed = ClusterState.now
         var overSince: Duration?
         var steadySince = ClusterState.now
@@ -79,16 +80,17 @@ final class NodeKeeper: Sendable {
                         try renew(hold, log, committer)
                         renewed = now
                     }
-                } else if reported != .zero, now - looked >= Self.lookPause || mustLook() {
+                } else if hasReported, now - looked >= Self.lookPause || mustLook() {
                     renewed = .zero
                     looked = now
                     try look(log, rank, &overSince, committer)
                 }
                 // The first report comes before the first look, so that no other node takes a node with a link for one
-                // that has ended.
+                // that has ended, and so that a claim is made on the log's time.
                 if now - reported >= Self.reportPause {
                     reported = now
                     let news = try report(log, &rank, committer, steadySince)
+                    hasReported = true
                     try meet(&wishes, news, log, committer)
                 }
                 if now - trimmed >= Self.trimPause, cluster.isActive {
