@@ -120,6 +120,33 @@ extension OverHTTP {
             }
         }
 
+        @Test(
+            "OPS-7 over HTTP/2 a drained node turns sends away, and their connection takes no more")
+        func drained() async throws {
+            let folder = TestFolder()
+            let files = try await Self.certificate(in: folder)
+            let sign = DrainSign()
+            try await ServedGateway.run(drain: sign, { $0.certificate = files }) { served in
+                let url = "https://localhost:\(served.port)/v1/projects/tides/messages:send"
+                func sendTwice() async throws -> String {
+                    try await Self.run(
+                        "/usr/bin/curl",
+                        [
+                            "--silent", "--cacert", files.chain, "--http2",
+                            "-w", "%{http_code} %{num_connects}\n", "-o", "/dev/null", "-o",
+                            "/dev/null",
+                            "-H", "Authorization: Bearer \(served.serverKey)",
+                            "-d", #"{"message":{"topic":"t","data":{"a":"b"}}}"#, url, url,
+                        ])
+                }
+                let before = try await sendTwice()
+                #expect(before == "200 1\n200 0\n")
+                sign.set(true)
+                let drained = try await sendTwice()
+                #expect(drained == "503 1\n503 1\n")
+            }
+        }
+
         /// Runs a scenario of `http2_peer.py` against a gateway whose requests have two seconds.
         private static func peer(
             _ scenario: String, idleSeconds: UInt32 = Limits.httpIdleSeconds,

@@ -56,7 +56,9 @@ final class Responder: Sendable {
             }
             return try await refuse(answer, request, writer, on: channel)
         case .turnedAway(let answer):
-            // The caller's next connection may be to another node. An HTTP/2 connection stays, because of its other streams.
+            // The caller's next connection may be to another node. An HTTP/2 connection gets GOAWAY, and ends after its
+            // other streams.
+            channel.parent?.pipeline.fireUserInboundEventTriggered(ChannelShouldQuiesceEvent())
             return try await refuse(answer, request, writer, on: channel)
         }
         let most =
