@@ -119,6 +119,37 @@ package protocol ReplicationLog: AnyObject {
     ) throws(LogError) -> UInt64?
 }
 
+/// Logs in memory keep no wishes, and have no bound on bytes.
+extension ReplicationLog {
+    package func exchange(
+        _ node: NodeReport, within limit: Duration
+    ) throws(LogError) -> NodeNews {
+        try report(node, within: limit)
+        return NodeNews(
+            nodes: try nodes(within: limit), wishes: try wishes(within: limit))
+    }
+
+    package func wishes(within limit: Duration) throws(LogError) -> [NodeWish] { [] }
+
+    package func ask(_ wish: NodeWish, within limit: Duration) throws(LogError) {
+        throw .setting("this log keeps no wishes of operators")
+    }
+
+    package func withdraw(_ wish: NodeWish, within limit: Duration) throws(LogError) {}
+
+    package func byteCount(within limit: Duration) throws(LogError) -> UInt64? { nil }
+
+    package func firstRow(
+        ofNewest bytesMax: UInt64, within limit: Duration
+    ) throws(LogError) -> UInt64? { nil }
+
+    package func handLease(
+        epoch: UInt32, to successor: NodeReport, within limit: Duration
+    ) throws(LogError) -> Bool {
+        try releaseLease(epoch: epoch, within: limit)
+    }
+}
+
 /// The log's name and the format of its rows.
 package struct LogIdentity: Hashable, Sendable {
     /// 16 random bytes. A log begun anew has another name.

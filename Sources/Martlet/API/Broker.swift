@@ -5,9 +5,7 @@
 // question reads a snapshot on the caller's thread. Rests on all other parts of the module.
 
 package import CoreMetrics
-import Glibc
 import Logging
-import MartletDelivery
 import MartletEngine
 import MartletEpoll
 import MartletRing
@@ -38,7 +36,7 @@ public final class Broker: Sendable {
     let quotas: ProjectQuotas
     let senderCredentials: SenderCredentials
     let configuration: BrokerConfiguration
-    private let loops: [RunningLoop]
+    private let loops: RunningLoops
     private let surveys = LoopSurveys()
     private let backups: BackupDesk
     /// OPS-7: nil: the broker is alone.
@@ -83,11 +81,6 @@ public final class Broker: Sendable {
     public let administratorKey: String
     /// GW-11: stands for the device key of every instance with an address at a push service, for this process alone.
     package let bridgeCredential = Credentials.deviceKey()
-
-    struct RunningLoop: Sendable {
-        let handle: LoopHandle
-        let thread: SystemThread
-    }
 
     /// Opens the data folder and, if the configuration has an address, listens on the address.
     ///
@@ -194,7 +187,11 @@ public final class Broker: Sendable {
                 store: store, programs: committer.programs, gauges: gauges,
                 quotas: quotas, folder: configuration.folder, backups: backups), peers: peers,
             logger: configuration.logger, committer: committer)
-        var started: [RunningLoop] = []
+        var started = RunningLoops(
+            LoopParts(
+                configuration: configuration, gauges: gauges, inquiry: inquiry, peers: peers,
+                quotas: quotas, senderCredentials: senderCredentials,
+                administratorKey: administratorKey, bridgeCredential: bridgeCredential, tls: tls))
         do {
             switch transport {
             case .ioUring:
@@ -204,19 +201,14 @@ public final class Broker: Sendable {
             try links?.start(committer)
             try keeper?.start(committer)
             try inquiry.start()
-            switch transport {
-            case .ioUring:
-                ports = try Self.startLoops(
-                    on: UringTransport.self, configuration, gauges, inquiry, peers, quotas,
-                    senderCredentials, administratorKey, bridgeCredential, tls, &started)
-            case .epoll:
-                ports = try Self.startLoops(
-                    on: EpollTransport.self, configuration, gauges, inquiry, peers, quotas,
-                    senderCredentials, administratorKey, bridgeCredential, tls, &started)
-            }
+            ports =
+                switch transport {
+                case .ioUring: try started.start(on: UringTransport.self)
+                case .epoll: try started.start(on: EpollTransport.self)
+                }
             address = Self.announce(ports, configuration, tls)
         } catch {
-            Self.stop(started)
+            started.stop()
             inquiry.stop()
             committer.stop()
             keeper?.stop()
@@ -256,105 +248,6 @@ public final class Broker: Sendable {
         }
     }
 
-    /// Starts the loops. Called with each kind of transport by name, so the compiler specialises a loop for each.
-    private static func startLoops<Kernel: SocketTransport & ~Copyable>(
-        on kernel: Kernel.Type, _ configuration: BrokerConfiguration, _ gauges: Gauges,
-        _ inquiry: Inquiry,
-        _ peers: Peers, _ quotas: ProjectQuotas, _ senderCredentials: SenderCredentials,
-        _ administratorKey: String, _ bridgeCredential: String, _ tls: TLSServer?,
-        _ started: inout [RunningLoop]
-    ) throws -> [UInt16] {
-        let (store, committer, clock) = (gauges.store, gauges.committer, gauges.clock)
-        guard !configuration.listeners.isEmpty, let committerAddress = committer.address else {
-            return []
-        }
-        var addresses = configuration.listeners.map(\.address)
-        let count =
-            configuration.loopCount > 0
-            ? configuration.loopCount : max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
-        let numbers = ConnectionNumbers(
-            committer.cluster.map { ConnectionNumbers.Node($0, clock: clock) })
-        let refusalLog = RefusalLog(configuration.logger)
-        let ceiling =
-            configuration.deliveriesPerSecond > 0
-            ? DeliveryCeiling(
-                perSecond: configuration.deliveriesPerSecond, nodes: committer.cluster?.nodes) : nil
-        let digest = Credentials.digest(administratorKey)
-        let bridgeDigest = Credentials.digest(bridgeCredential)
-        for address in addresses {
-            try ListeningSocket.requireFree(address: address.host, port: address.port)
-        }
-        let connectionsMax = Kernel.connectionsMax(
-            wanted: configuration.connectionsPerLoopMax, transportCount: count)
-        gauges.strangers.bound(connectionsMax: connectionsMax * count)
-        for number in 0..<count {
-            let context = LoopContext(
-                number: number, loopCount: count, store: store, inquiry: inquiry,
-                committer: committer,
-                committerAddress: committerAddress, clock: clock,
-                monotonic: { SystemClock.monotonicMilliseconds() }, configuration: configuration,
-                administratorKey: digest, bridgeCredential: bridgeDigest,
-                senderCredentials: senderCredentials, tls: tls,
-                connectionNumbers: numbers, ceiling: ceiling,
-                quotas: quotas,
-                requestMemory: gauges.requestMemory, strangers: gauges.strangers,
-                refusalLog: refusalLog,
-                inbox: Inbox(capacity: .max), metrics: LoopMetrics(), peers: peers,
-                logger: configuration.logger)
-            gauges.add(context.metrics)
-            let startup = Startup<(LoopHandle, [UInt16])>()
-            let listening = addresses
-            let thread = try SystemThread(name: "martlet-loop-\(number)") {
-                ThreadScheduling.runSoon()
-                do {
-                    let kernel = try Kernel(connectionsMax: connectionsMax)
-                    let waker = kernel.waker
-                    var transport = SecureTransport(
-                        kernel, tls,
-                        securities: configuration.listeners.map { configuration.security(of: $0) },
-                        connectionsMax: connectionsMax, counters: context.metrics.secure)
-                    var ports: [UInt16] = []
-                    for address in listening {
-                        ports.append(
-                            try transport.listen(address: address.host, port: address.port))
-                    }
-                    let handle = LoopHandle(
-                        inbox: context.inbox, address: transport.address, waker: waker)
-                    var loop = Loop(
-                        context: context, transport: transport, connectionsMax: connectionsMax)
-                    // The loop is added before its first connection: the committer and the inquiry answer the
-                    // loop's requests through the handle, and the loop must hear of each message accepted from
-                    // then on.
-                    context.committer.add(handle)
-                    context.peers.add(handle)
-                    startup.tell(.success((handle, ports)))
-                    loop.run()
-                } catch {
-                    startup.tell(.failure(error))
-                }
-            }
-            do {
-                let (handle, ports) = try startup.wait()
-                // For port 0 the system chooses the port of the first loop, and the other loops share the port.
-                for (index, port) in ports.enumerated() { addresses[index].port = port }
-                started.append(
-                    RunningLoop(handle: handle, thread: thread))
-            } catch {
-                thread.join()
-                throw error
-            }
-        }
-        return addresses.map(\.port)
-    }
-
-    private static func stop(_ loops: [RunningLoop]) {
-        for loop in loops {
-            _ = loop.handle.inbox.push([.drain])
-            loop.handle.waker.wake()
-        }
-        for loop in loops { loop.thread.join() }
-    }
-
     /// NET-5: closes the broker. The loops tell their peers to drain and finish accepted requests; then the
     /// threads end. No accepted message is lost. Later calls are refused with `UNAVAILABLE`.
     public func close() async throws {
@@ -364,7 +257,7 @@ public final class Broker: Sendable {
         let (hasServed, logger) = (!ports.isEmpty, configuration.logger)
         let finish: @Sendable () -> Void = {
             address?.end()?.remove()
-            Self.stop(loops)
+            loops.stop()
             surveys.close()
             inquiry.stop()
             backups.end()
@@ -458,7 +351,7 @@ public final class Broker: Sendable {
     /// - Returns: an answer of each loop, in any order.
     /// - Throws: `UNAVAILABLE` for too many questions at a time, and if the broker closes.
     func survey(_ question: LoopQuestion) async throws(MartletError) -> [LoopAnswer] {
-        try await surveys.ask(question, loops.map(\.handle))
+        try await surveys.ask(question, loops.handles)
     }
 
     /// OPS-12: checks that the broker takes changes. The call returns when a row is written, after all earlier
