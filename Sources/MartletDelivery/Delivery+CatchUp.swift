@@ -63,7 +63,7 @@ extension Delivery {
         let awayFrom = MessageSequence(device.pointee.awayFrom)
         return MailboxReading(
             index: index, owner: owner(of: index), holder: device.pointee.holder,
-            isStale: device.pointee.isStale || !device.pointee.isSettled, after: after,
+            after: after,
             connectionNumber: device.pointee.connectionNumber,
             acknowledged: device.pointee.acknowledged, delivered: delivered,
             taken: taken[index] ?? [], awayFrom: awayFrom,

@@ -262,7 +262,10 @@ package struct Delivery: ~Copyable {
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
     }
 
-    /// Takes the state of the session's instance from the snapshot of the mailbox reading.
+    /// Takes the state of the session's instance from the snapshot of the mailbox reading, if the state is news.
+    ///
+    /// OPS-7: the store of a node may settle the discards of an absence after the session's first catch-up: the session
+    /// began with an old store, and another node had the instance before.
     /// - Returns: the reading to continue with. The reading begins anew if the store has settled the log meanwhile.
     package mutating func refresh(
         _ reading: consuming MailboxReading, _ state: MailboxState, now: Instant

@@ -16,8 +16,6 @@ package struct MailboxReading: Sendable {
     package let owner: MailboxOwner
     /// Holder of the ordinal on whose connection the log is read.
     package let holder: Holder
-    /// The caller also reads the state from the store and calls `refresh`, because the state may have changed.
-    package let isStale: Bool
     /// The caller reads the log behind this sequence.
     package internal(set) var after: MessageSequence
     let connectionNumber: UInt64

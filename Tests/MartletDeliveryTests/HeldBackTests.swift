@@ -118,6 +118,27 @@ struct HeldBackTests {
         #expect(world.connections[0]!.stored == [1, 2, 3, 4, 5])
     }
 
+    @Test("STO-1: a device that has caught up is told of discards that its store learns of later")
+    func laterDiscards() {
+        let world = Loopback(capacity: 1, limits: limits(stored: 2))
+        world.connect(address, at: 0, state: .doze, isStored: false)
+        world.settle()
+        for _ in 0..<4 { world.accept(0, to: [1], bodyBytes: 5) }
+        world.accept(0, to: [1], bodyBytes: 5, priority: .high)
+        world.settle()
+        #expect(world.connections[0]!.stored == [5])
+        // For the node that decided, the device was away.
+        world.discard(address, through: 4, count: 4)
+        world.setState(0, .active)
+        world.settle()
+        #expect(world.connections[0]!.stored == [5])
+        #expect(world.connections[0]!.deleted.map(\.through) == [4])
+        #expect(world.connections[0]!.deleted.map(\.count) == [4])
+        world.accept(0, to: [1], bodyBytes: 5)
+        world.settle()
+        #expect(world.connections[0]!.stored == [5, 6])
+    }
+
     @Test("STO-1: a long reading delivers nothing that the absence may still discard")
     func longReading() {
         var delivery = Delivery(capacity: 1, limits: limits(stored: 2))

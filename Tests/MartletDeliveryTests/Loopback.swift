@@ -169,6 +169,13 @@ final class Loopback {
         return replaced
     }
 
+    /// OPS-7: a row of another node discards the messages of an instance up to a sequence.
+    func discard(_ address: Address, through sequence: UInt64, count: UInt64) {
+        var state = state(address)
+        (state.discardedCount, state.discardedThrough) = (count, MessageSequence(sequence))
+        states[address] = state
+    }
+
     /// How often the store cannot write what a doze discards.
     var refusalsLeft = 0
 
@@ -330,9 +337,7 @@ final class Loopback {
         let address = Address(
             project: reading.owner.project.rawValue, ordinal: reading.owner.ordinal.rawValue)
         #expect(connections[reading.index]?.address == address)
-        if reading.isStale {
-            reading = delivery.refresh(reading, state(address), now: now)
-        }
+        reading = delivery.refresh(reading, state(address), now: now)
         var plan: MailboxPlan?
         let rows = (messages[address.project] ?? []).filter {
             $0.sequence > reading.after.rawValue

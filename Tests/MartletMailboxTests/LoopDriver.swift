@@ -161,7 +161,7 @@ final class LoopDriver {
         let owner = first.owner
         var reading = first
         let state = try transaction.mailboxes.state(of: owner.ordinal, in: owner.project)
-        if reading.isStale { reading = delivery.refresh(reading, state, now: now) }
+        reading = delivery.refresh(reading, state, now: now)
         let last = try transaction.projects.lastSequence(of: owner.project)
         if let shared = delivery.shared(reading, state),
             try share(shared, last, &log, transaction, now)

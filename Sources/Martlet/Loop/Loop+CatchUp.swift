@@ -74,7 +74,7 @@ extension Loop where Kernel: ~Copyable {
         let present = try transaction.instances.holder(of: owner.ordinal, in: owner.project)
         guard present == reading.holder else { return }
         let state = try transaction.mailboxes.state(of: owner.ordinal, in: owner.project)
-        if reading.isStale { reading = delivery.refresh(reading, state, now: now) }
+        reading = delivery.refresh(reading, state, now: now)
         if let plain = delivery.shared(reading, state),
             try share(plain, now, transaction, &log, &cost)
         {
