@@ -58,7 +58,7 @@ package protocol ReplicationLog: AnyObject {
     ) -> TakeoverOutcome
 
     /// Prolongs this node's lease of an epoch, also after the end if no other node has taken over.
-    /// - Returns: whether the epoch is the last epoch.
+    /// - Returns: whether the epoch is the last epoch, and the lease still has this node's name.
     func renewLease(
         epoch: UInt32, life: Duration, within limit: Duration
     ) throws(LogError) -> Bool

@@ -119,8 +119,7 @@ extension Delivery {
     }
 
     private mutating func fallBehind(_ index: UInt32) {
-        sessions[Int(index)].flags.insert(.behind)
-        counters.fellBehind &+= 1
+        if sessions[Int(index)].flags.insert(.behind).inserted { counters.fellBehind &+= 1 }
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
     }
 

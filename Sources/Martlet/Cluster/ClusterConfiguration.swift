@@ -32,7 +32,7 @@ package struct ClusterConfiguration: Sendable {
         self.connect = connect
     }
 
-    /// The report of the node before its run is known.
+    /// The present report of the node; run 0: the node's run is not known yet.
     func report(_ state: ClusterState) -> NodeReport {
         NodeReport(
             name: node, run: state.run ?? 0, address: address.text,

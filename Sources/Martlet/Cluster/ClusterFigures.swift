@@ -36,8 +36,8 @@ enum ClusterFigures {
             gauge("clock_lead_seconds", lead / .seconds(1))
             gauge("drained", state.isDrained ? 1.0 : 0)
             gauge("link_up", isLinked ? 1.0 : 0)
-            gauge(
-                "silence_seconds", state.contact == .zero ? 0 : (now - state.contact) / .seconds(1))
+            let answered = state.contact == .zero ? cluster.began : state.contact
+            gauge("silence_seconds", (now - answered) / .seconds(1))
             gauge("stopped", state.stopped == nil ? 0.0 : 1)
             gauge("nodes", Double(state.livingNodeCount))
             gauge("append_seconds_total", Double(state.appendNanoseconds) / 1e9)

@@ -38,6 +38,8 @@ struct DoubtedBatch {
     var batch: [Request]
     /// The outcomes if the log has the row.
     var outcomes: [Outcome]
+    /// Since when the commands are in doubt, in milliseconds of the monotonic clock.
+    var since: Int64
 }
 
 /// A row that is in the store, for the loops and callers.
@@ -104,6 +106,14 @@ final class ClusterNode {
     }
 
     // MARK: Leading
+
+    /// Takes the commands of a row in doubt that came before a time, so that they are refused. The row may still be the
+    /// log's.
+    func takeDoubted(before time: Int64 = .max) -> [Request] {
+        guard let doubted, doubted.since < time else { return [] }
+        self.doubted = nil
+        return doubted.batch
+    }
 
     /// Appends the row of an open transaction.
     /// - Returns: the place of the row; nil for a transaction without anything to log.

@@ -13,6 +13,8 @@ import Synchronization
 final class ClusterState: Sendable {
     /// A random number of the process. The node knows the run that the active node has given it by this number.
     let process = UInt64.random(in: 1 ... .max)
+    /// When the process began.
+    let began = ClusterState.now
 
     struct State {
         /// The node's hold on the lease; nil: the node follows.

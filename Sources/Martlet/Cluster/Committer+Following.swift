@@ -47,6 +47,18 @@ struct Outstanding {
         entries[last] = Entry(request: request, since: now)
     }
 
+    /// Keeps the first numbers for the commands of a row in doubt: later commands of a connection come behind.
+    mutating func reserve(_ count: Int) {
+        invariant(last == 0, "The first numbers are free until a command is added.")
+        last = UInt64(count)
+    }
+
+    /// Adds a command with a reserved number, before any command is on the way.
+    mutating func add(_ request: Request, reserved number: UInt64, since: Int64) {
+        invariant(number > sentThrough && number <= last, "A reserved number is not on the way.")
+        entries[number] = Entry(request: request, since: since)
+    }
+
     mutating func take(_ number: UInt64) -> Request? {
         entries.removeValue(forKey: number)?.request
     }
@@ -54,7 +66,8 @@ struct Outstanding {
     /// The numbers that are not on the way, in order.
     var unsent: [UInt64] {
         guard sentThrough < last else { return [] }
-        // Numbers rise for as long as the process lives, and few of them are without an answer.
+        // Numbers rise for as long as the node follows, and few of them are without an answer. A number comes again only in
+        // a later time of following, in a later epoch.
         if last - sentThrough > UInt64(2 * entries.count) {
             return entries.keys.filter { $0 > sentThrough }.sorted()
         }
@@ -136,6 +149,8 @@ extension Committer {
         var relaySession: UInt64 = 0
         var stopBy: Int64?
         var linkedAt = ClusterState.now
+        // No link to another node stands before a row of a later epoch, which ends the doubt.
+        if let doubted = node.doubted { outstanding.reserve(doubted.batch.count) }
         for request in waiting.takeAll() + withCounts() { keep(request, &outstanding) }
         while true {
             while transport.nextEvent() != nil {}
@@ -149,10 +164,12 @@ extension Committer {
             if isStopping.load(ordering: .acquiring) {
                 let end = stopBy ?? now + ClusterLimits.unansweredMilliseconds
                 stopBy = end
-                if outstanding.isEmpty || now >= end || node.isStopped {
+                if outstanding.isEmpty && node.doubted == nil || now >= end || node.isStopped {
                     let unsent = outstanding.take(before: .max, areUnsent: true)
                     refuse(unsent, .noActiveNode("the node stops"), &transport)
-                    refuse(outstanding.takeAll(), .noAnswer("the node stops"), &transport)
+                    refuse(
+                        node.takeDoubted() + outstanding.takeAll(), .noAnswer("the node stops"),
+                        &transport)
                     return false
                 }
             }
@@ -207,7 +224,7 @@ extension Committer {
             }
             let late = now - ClusterLimits.unansweredMilliseconds
             let unsent = outstanding.take(before: isAway ? .max : late, areUnsent: true)
-            let inDoubt = outstanding.take(before: late)
+            let inDoubt = node.takeDoubted(before: late) + outstanding.take(before: late)
             if !unsent.isEmpty || !inDoubt.isEmpty {
                 let reason =
                     clusterTrouble
@@ -361,6 +378,7 @@ extension Committer {
         let loops = allLoops
         var messages = [[LoopMessage]](repeating: [], count: loops.count)
         for request in requests {
+            metrics.refused(error)
             answer(request, .refused(error), &messages)
         }
         tell(messages, loops, &transport)
@@ -459,14 +477,18 @@ extension Committer {
         guard let doubted = node.doubted, position.row >= doubted.row.row else { return }
         node.doubted = nil
         let isAccepted = position == doubted.row
-        for (request, outcome) in zip(doubted.batch, doubted.outcomes) {
-            if case .unfinished(let rest) = outcome, isAccepted {
-                keep(Request(command: rest, reply: request.reply), &outstanding)
-            } else if isAccepted {
-                answer(request, outcome, &messages)
-            } else {
-                keep(request, &outstanding)
+        for (index, (request, outcome)) in zip(doubted.batch, doubted.outcomes).enumerated() {
+            var left = request
+            if isAccepted {
+                guard case .unfinished(let rest) = outcome else {
+                    answer(request, outcome, &messages)
+                    continue
+                }
+                left = Request(command: rest, reply: request.reply)
             }
+            // Commands of other nodes are forwarded again by these nodes.
+            if case .node = left.reply { continue }
+            outstanding.add(left, reserved: UInt64(index + 1), since: doubted.since)
         }
     }
 }

@@ -44,7 +44,7 @@ extension Committer {
             }
             mustHandOver = handsOver
             if isFenced {
-                node.stepDown("another node has taken over")
+                node.stepDown("another node has the lease")
                 return false
             }
             let now = ClusterState.now
@@ -75,7 +75,7 @@ extension Committer {
     /// Has the loops look again at HELLOs that waited for the row under way.
     func tellFresh(_ transport: inout some Transport & ~Copyable) {
         guard let cluster, cluster.waiterCount.load(ordering: .relaxed) > 0 else { return }
-        // A link of before may have begun after the takeover.
+        // A link to the former active node may have opened after the takeover. Its messages are dropped.
         links?.live.drop()
         let loops = allLoops
         tell([[LoopMessage]](repeating: [.fresh], count: loops.count), loops, &transport)
@@ -167,8 +167,9 @@ extension ClusterEvent {
 }
 
 extension ClusterState {
-    /// Whether runs of nodes are to begin or end.
-    var hasNews: Bool {
+    /// Whether the committer has work without a command: runs of nodes are to begin or end, or the node is to give the role
+    /// up.
+    var hasWork: Bool {
         withLock { state in
             state.hold != nil
                 && (!state.wanted.isEmpty || !state.silent.isEmpty || state.isFenced
@@ -210,12 +211,12 @@ extension ClusterNode {
     /// Forgets the wishes that a committed transaction has met. The row stays under way until the loops are told of it:
     /// the store of a node counts as new when the loops know what is in it (TTL-2).
     func committed(_ news: [ClusterEvent]) {
-        guard !news.isEmpty else { return }
         state.withLock { state in
             for event in news {
                 guard case .runBegan(let run) = event else { continue }
                 state.wanted.removeAll { $0.node == run.node && $0.process == run.process }
             }
+            // The run of a named node may have ended before, and then there is no news.
             state.silent = []
         }
     }
@@ -245,9 +246,9 @@ extension ClusterNode {
         }
     }
 
-    /// Keeps the outcome of a forwarded command for the next row, unless a row has it.
-    func answer(_ request: Request, _ outcome: Outcome, isLogged: Bool) {
-        guard !isLogged, let outcome = LoggedOutcome(request, outcome) else { return }
+    /// Keeps the outcome of a forwarded command for the next row.
+    func answer(_ request: Request, _ outcome: Outcome) {
+        guard let outcome = LoggedOutcome(request, outcome) else { return }
         keep(outcome)
     }
 }

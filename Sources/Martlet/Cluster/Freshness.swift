@@ -125,7 +125,7 @@ extension Committer {
     private static var late: MartletError { .noActiveNode("the log does not answer") }
 
     /// OPS-7: waits on this thread until the store has everything that any node of the cluster has answered until now.
-    /// Alone, and on the active node, the store has it.
+    /// A broker alone does not wait, and the active node waits only while a row is under way.
     /// - Returns: `UNAVAILABLE` if the log does not answer in time.
     func waitForNewer() -> MartletError? {
         guard let cluster else { return nil }
@@ -186,8 +186,8 @@ extension Broker {
         return try read(question)
     }
 
-    /// Answers a question from a snapshot. On a node that follows, the wait for newer rows holds up the thread, unless
-    /// the caller has waited before (`Freshness`).
+    /// Answers a question from a snapshot. In a cluster the wait for newer rows holds up the thread, unless the caller has
+    /// waited before (`Freshness`).
     /// - Throws: the error of the question; `UNAVAILABLE` if the store cannot be read, or is behind the cluster's log.
     func ask<Answer>(
         _ question: (borrowing Transaction) throws -> Answer

@@ -5,6 +5,7 @@
 // store refuses is looked at again when the store has all rows that the log had at the HELLO. Rests on ClusterState.
 
 import MartletBase
+import MartletCluster
 import MartletEngine
 import MartletRows
 import MartletTransport
@@ -40,9 +41,6 @@ extension MartletError {
 }
 
 extension Loop where Kernel: ~Copyable {
-    /// Time for which a HELLO waits for a newer store, in nanoseconds.
-    private static var newerNanoseconds: UInt64 { 3_000_000_000 }
-
     /// Holds a HELLO that the store of this node refuses for good, until the store is as new as the HELLO.
     /// - Returns: false if the refusal stands.
     mutating func holdForNewer(
@@ -145,7 +143,7 @@ extension Loop where Kernel: ~Copyable {
         let looks = held.map { one in
             let isCurrent = cluster.isCurrent(at: one.since)
             guard case .device = one.hello else { return (isCurrent, mayOpen: isCurrent) }
-            if now - one.since > Self.newerNanoseconds {
+            if now - one.since > ClusterLimits.questionNanoseconds {
                 context.committer.links?.live.giveUp(at: one.since)
             }
             let isNewEnough = one.mayBeOld ? isNew(cluster, at: one.since) : isCurrent
@@ -156,7 +154,7 @@ extension Loop where Kernel: ~Copyable {
         isTakingMessages = false
         for (one, (isCurrent, mayOpen)) in zip(held, looks) {
             guard lastTick >= one.earliest,
-                mayOpen || now - one.since > Self.newerNanoseconds
+                mayOpen || now - one.since > ClusterLimits.questionNanoseconds
             else {
                 helloHeld.append(one)
                 continue

@@ -16,6 +16,8 @@ struct WishBook {
     var rows: [UInt64] = []
     /// Whether wishes about a former process of the node are withdrawn.
     var hasBegun = false
+    /// The successor of a wish whose withdrawal is under way. The log may withdraw the wish without an answer in time.
+    var named: NodeName?
     /// Since when the disk of the active node takes nothing new, and when the node last gave the role away because of that.
     var troubleSince: Duration?
     var gaveWay: Duration?
@@ -34,8 +36,7 @@ extension NodeKeeper {
         if !book.hasBegun {
             // Wishes are about a process, because an operator who starts a node wants the node to serve.
             for kind in [NodeWish.Kind.drain, .handOver(to: configuration.node)] {
-                try log.withdraw(
-                    NodeWish(node: configuration.node, kind: kind), within: ClusterLimits.attempt)
+                try withdraw(NodeWish(node: configuration.node, kind: kind), log)
             }
             book.hasBegun = true
             wishes.removeAll { $0.node == configuration.node }
@@ -53,13 +54,22 @@ extension NodeKeeper {
         }.map(\.report)
         let next = ready.filter { !drained.contains($0.name) }.max { $0.applied < $1.applied }
         cluster.withLock { $0.successor = next }
-        guard cluster.isActive else { return }
+        guard cluster.isActive else {
+            book.named = nil
+            return
+        }
         for wish in wishes where wish.node == configuration.node {
             guard case .handOver(let name) = wish.kind else { continue }
-            guard let successor = ready.first(where: { $0.name == name }) else { return }
-            try log.withdraw(wish, within: ClusterLimits.attempt)
-            handOver(to: successor, committer)
-            return
+            guard ready.contains(where: { $0.name == name }) else { return }
+            book.named = name
+            try withdraw(wish, log)
+            break
+        }
+        if let name = book.named {
+            book.named = nil
+            if let successor = ready.first(where: { $0.name == name }) {
+                return handOver(to: successor, committer)
+            }
         }
         if isDrained, let next { return handOver(to: next, committer) }
         guard hasDiskTrouble(committer) else {
@@ -80,6 +90,10 @@ extension NodeKeeper {
             "the disk of this node takes nothing new; the active role goes to another node",
             metadata: ["to": "\(other.name)"])
         handOver(to: other, committer)
+    }
+
+    private func withdraw(_ wish: NodeWish, _ log: any ReplicationLog) throws(LogError) {
+        try cluster.call { (limit) throws(LogError) in try log.withdraw(wish, within: limit) }
     }
 
     private func handOver(to successor: NodeReport, _ committer: Committer) {

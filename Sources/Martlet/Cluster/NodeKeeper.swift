@@ -229,15 +229,16 @@ final class NodeKeeper: Sendable {
     private func trim(
         _ log: any ReplicationLog, _ marks: inout [(at: Duration, row: UInt64)], _ now: Duration
     ) throws(LogError) {
+        // Pieces of the log go in another time than a row comes, so nothing is learnt from these calls.
+        let limit = cluster.withLock { $0.patience.limit }
         var row: UInt64 = 0
         let old = marks.prefix { now - $0.at > ClusterLimits.keep }
         if let mark = old.last {
             marks.removeFirst(old.count - 1)
-            let applied = try log.nodes(within: ClusterLimits.attempt).map(\.report.applied).min()
+            let applied = try log.nodes(within: limit).map(\.report.applied).min()
             row = min(mark.row, applied ?? 0)
         }
-        let beyond = try log.firstRow(
-            ofNewest: ClusterLimits.logBytesMax, within: ClusterLimits.attempt)
+        let beyond = try log.firstRow(ofNewest: ClusterLimits.logBytesMax, within: limit)
         if let beyond, beyond > row {
             row = beyond
             logger.warning(
@@ -245,9 +246,8 @@ final class NodeKeeper: Sendable {
                 metadata: ["first row": "\(row)"])
         }
         guard row > 0 else { return }
-        _ = try log.trim(below: row, within: ClusterLimits.attempt)
+        _ = try log.trim(below: row, within: limit)
         try log.makeRoom(
-            through: cluster.applied.row + ClusterLimits.partitionRows,
-            within: ClusterLimits.attempt)
+            through: cluster.applied.row + ClusterLimits.partitionRows, within: limit)
     }
 }

@@ -26,7 +26,7 @@ final class NodeLinks: Sendable {
         var epoch: UInt32?
         /// By run, the last number of the commands that this node has taken in its epoch.
         var taken: [UInt32: UInt64] = [:]
-        /// Links of other nodes to this node.
+        /// Links of all peers of the node port, strangers included.
         var peers: [ObjectIdentifier: LinkOutbox] = [:]
         /// The link to the active node.
         var outgoing: LinkOutbox?

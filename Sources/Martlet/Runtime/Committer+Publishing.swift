@@ -107,7 +107,7 @@ extension Committer {
                 {
                     tellAll(.connected(project, ordinal, connectionNumber: number))
                 }
-                node.answer(request, outcome, isLogged: done.isLogged)
+                if !done.isLogged { node.answer(request, outcome) }
             }
             answer(request, outcome, &messages)
         }

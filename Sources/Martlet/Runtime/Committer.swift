@@ -209,7 +209,7 @@ final class Committer: Sendable {
                     let rest =
                         since < Self.besideCommandsNanoseconds && !upstream.isDue
                         ? Self.restBesideCommandsMilliseconds : Self.restMilliseconds
-                    if !(cluster?.hasNews ?? false) {
+                    if !(cluster?.hasWork ?? false) {
                         wait(isBusy ? rest : Self.idleMilliseconds, &transport)
                     }
                     take(inbox.drain(), into: &waiting, &gathering, &transport, on: node)
@@ -367,7 +367,7 @@ final class Committer: Sendable {
         var hasMore = false
         /// OPS-7: the news of nodes in the transaction.
         var news: [ClusterEvent] = []
-        /// OPS-7: whether the transaction's row has the outcomes of forwarded commands.
+        /// OPS-7: whether no outcome of a forwarded command waits for a row.
         var isLogged = false
         /// OPS-7: the reason for which the log has not taken the transaction. All commands are unfinished then.
         var refusal: LogRefusal?
@@ -452,7 +452,9 @@ final class Committer: Sendable {
                         node.outcomes(of: batch, done), at: now)
                 } catch {
                     if case .doubt(let row) = error {
-                        node.doubted = DoubtedBatch(row: row, batch: batch, outcomes: done.outcomes)
+                        node.doubted = DoubtedBatch(
+                            row: row, batch: batch, outcomes: done.outcomes,
+                            since: SystemClock.monotonicMilliseconds())
                     }
                     throw error
                 }
@@ -487,13 +489,15 @@ final class Committer: Sendable {
             // the other commands.
             if batch.count > 1 {
                 var all = Committed()
+                all.isLogged = node != nil
                 for request in batch {
                     guard all.refusal == nil else {
                         all.outcomes.append(.unfinished(request.command))
                         continue
                     }
+                    // The run of a forwarded command may have ended with a transaction before.
                     guard node?.mustDrop(request) != true else {
-                        all.outcomes.append(.done)
+                        all.outcomes.append(.refused(.noActiveNode("the command's node has ended")))
                         continue
                     }
                     var single = [request]
@@ -503,6 +507,9 @@ final class Committer: Sendable {
                         single = [Request(command: rest, reply: request.reply)]
                         one = commit(&single, &engine, on: node)
                         all.addOwn(one.own)
+                    }
+                    if !one.isLogged, one.refusal == nil {
+                        node?.answer(request, one.outcomes[0])
                     }
                     all.outcomes += one.outcomes
                     all.hasMore = one.hasMore

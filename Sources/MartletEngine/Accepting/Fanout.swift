@@ -15,8 +15,8 @@ package final class Fanout: Sendable {
     package let body: [UInt8]
     /// Instances that the fanout is for, connected or not.
     package let recipients: Recipients
-    /// The project's last sequence at acceptance; for a stored message, its own sequence. A session whose
-    /// `deliveredThrough` is beyond the position does not get the message.
+    /// The project's last sequence at acceptance; for a stored message, its own sequence. TTL-2: a session that was
+    /// attached at a later sequence does not get a message that is not stored.
     package let position: MessageSequence
     /// FAN-2: the weight of the project's share relative to other projects.
     package let weight: Int
