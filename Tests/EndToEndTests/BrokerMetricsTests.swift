@@ -205,15 +205,19 @@ struct BrokerMetricsTests {
         }
     }
 
-    /// A series beside the series of an alert, in both cases.
+    /// Series beside the series of an alert, in both cases.
     private static let beside = [
-        "MartletDiskFilling": #"series: 'martlet_disk_bytes{instance="a"}', values: '100x30'"#,
-        "MartletClusterTwoActive":
-            #"series: 'martlet_cluster_active{job="c", instance="b"}', values: '1x30'"#,
-        "MartletClusterUnlinked":
+        "MartletDiskFilling": [#"series: 'martlet_disk_bytes{instance="a"}', values: '100x30'"#],
+        "MartletClusterTwoActive": [
+            #"series: 'martlet_cluster_active{job="c", instance="b"}', values: '1x30'"#
+        ],
+        "MartletClusterUnlinked": [
             #"series: 'martlet_cluster_active{job="c", instance="a"}', values: '0x30'"#,
-        "MartletClusterBehind":
-            #"series: 'martlet_cluster_applied_row{job="c", instance="b"}', values: '0+60x30'"#,
+            #"series: 'martlet_cluster_active{job="c", instance="b"}', values: '1x30'"#,
+        ],
+        "MartletClusterBehind": [
+            #"series: 'martlet_cluster_applied_row{job="c", instance="b"}', values: '0+60x30'"#
+        ],
     ]
 
     /// Series that fire each alert, and those that do not.
@@ -312,7 +316,7 @@ struct BrokerMetricsTests {
                     text += "      - {series: '\(all)', values: '\(values)'}\n"
                     text += "      - {series: '\(below)', values: '0x30'}\n"
                 }
-                if let beside = Self.beside[one.alert] { text += "      - {\(beside)}\n" }
+                for series in Self.beside[one.alert] ?? [] { text += "      - {\(series)}\n" }
                 text += "    promql_expr_test:\n"
                 text +=
                     #"      - expr: count(ALERTS{alertname="\#(one.alert)", alertstate="firing"})"#

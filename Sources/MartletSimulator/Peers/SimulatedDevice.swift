@@ -33,6 +33,8 @@ final class SimulatedDevice: SimulatedClient {
     private var life = 0
     private var correlation: UInt32 = 0
     private var attempt = 0
+    /// Whether the device has tried to connect.
+    var hasBegun: Bool { attempt > 0 }
     /// The phone whose connection the device shares; nil: the device has its own connection.
     private let phone: SimulatedPhone?
     /// The device's channel on the phone's connection; nil: not attached.

@@ -162,6 +162,8 @@ extension World {
         while agenda.now < end, restful < Self.restfulMin {
             let next = agenda.now + 200_000
             while agenda.doNext(until: next) {}
+            // OPS-7: a registration may be committed although its answer was lost with a node.
+            for device in devices where !device.hasBegun { device.want(true) }
             let isDone =
                 isRunning && isSettled && senders.allSatisfy(\.isIdle)
                 && oracle.missing(at: clock.instant).isEmpty
