@@ -103,7 +103,7 @@ extension Delivery {
             "The waiting single acknowledgements are bounded.")
         var acknowledgement = acknowledgement(of: index, single: single)
         acknowledgement.arrival = arrival
-        closedAcknowledgements.append(acknowledgement)
+        queuedAcknowledgements.append(acknowledgement)
     }
 
     private func acknowledgement(
@@ -130,7 +130,7 @@ extension Delivery {
             device.pointee.acknowledged.formMaximum(deliveredMarks(index))
         }
         hasUrgentAcknowledgements = true
-        closedAcknowledgements.append(
+        queuedAcknowledgements.append(
             acknowledgement(
                 of: index,
                 departure: Acknowledgement.Departure(
@@ -144,15 +144,15 @@ extension Delivery {
     /// Takes back departures that the committer could not write. They precede later acknowledgements.
     package mutating func keep(_ departures: [Acknowledgement]) {
         guard !departures.isEmpty else { return }
-        closedAcknowledgements.insert(contentsOf: departures, at: 0)
+        queuedAcknowledgements.insert(contentsOf: departures, at: 0)
         hasUrgentAcknowledgements = true
     }
 
     /// Takes the acknowledgements that the store needs before the next commands: departures and single
     /// acknowledgements. Risen marks stay.
-    package mutating func takeUrgentAcknowledgements() -> [Acknowledgement] {
+    package mutating func takeQueuedAcknowledgements() -> [Acknowledgement] {
         var result: [Acknowledgement] = []
-        swap(&result, &closedAcknowledgements)
+        swap(&result, &queuedAcknowledgements)
         assert(
             result.reduce(0) { $0 + $1.single.count } == singleCount,
             "The waiting single acknowledgements are counted.")
@@ -164,16 +164,16 @@ extension Delivery {
 
     /// Whether acknowledgements wait for the committer.
     package var hasAcknowledgements: Bool {
-        !acknowledged.isEmpty || !closedAcknowledgements.isEmpty
+        !acknowledged.isEmpty || !queuedAcknowledgements.isEmpty
     }
 
     /// The number of waiting single acknowledgements and departures.
-    package var waitingCount: Int { closedAcknowledgements.count }
+    package var queuedAcknowledgementCount: Int { queuedAcknowledgements.count }
 
     /// Takes all acknowledgements since the last call: departures, single acknowledgements, and one entry for each
     /// session with risen marks.
     package mutating func takeAcknowledgements() -> [Acknowledgement] {
-        var result = takeUrgentAcknowledgements()
+        var result = takeQueuedAcknowledgements()
         result.reserveCapacity(result.count + acknowledged.count)
         for index in acknowledged {
             let session = sessions + Int(index)

@@ -44,16 +44,16 @@ extension Delivery {
     }
 
     /// Whether sessions wait for a reading of their mailbox.
-    package var hasBehind: Bool { behind.count > 0 }
+    package var hasDueReadings: Bool { readingQueue.count > 0 }
 
     private mutating func nextBehind() -> UInt32? {
-        behind.popFirst(mustGoOn: readings.count >= Self.readingsMax)
+        readingQueue.popFirst(mustGoOn: readings.count >= Self.readingsMax)
     }
 
     /// Charges a project for a reading, in rows read and messages queued. The project's next turn comes later by
     /// this cost.
     package mutating func chargeReading(_ cost: Int, of project: ProjectNumber) {
-        behind.charge(project, cost)
+        readingQueue.charge(project, cost)
     }
 
     func reading(of index: UInt32) -> MailboxReading {
@@ -333,6 +333,6 @@ extension Delivery {
             !devices[Int(index)].waitsForStore
         else { return }
         session.pointee.flags.insert(.catchingUp)
-        behind.append(index, of: session.pointee.project, isPaused: isPaused)
+        readingQueue.append(index, of: session.pointee.project, isPaused: isPaused)
     }
 }

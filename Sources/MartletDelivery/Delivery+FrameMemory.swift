@@ -75,7 +75,7 @@ extension Delivery {
             project.pointee.frameBytes = bytes
             project.pointee.isCrowded = bytes > limit
             if project.pointee.isCrowded { crowded.append(project.pointee.number) }
-            behind.setHeld(project.pointee.isCrowded, project.pointee.number)
+            readingQueue.setHeld(project.pointee.isCrowded, project.pointee.number)
         }
         return crowded
     }

@@ -39,13 +39,14 @@ extension Delivery {
         guard ready == output.readyCount else {
             return "\(output.readyCount) sessions are ready to send, and \(ready) say so"
         }
-        guard catchingUp == behind.totalCount else {
-            return "\(behind.totalCount) sessions wait for a reading, and \(catchingUp) say so"
+        guard catchingUp == readingQueue.totalCount else {
+            return
+                "\(readingQueue.totalCount) sessions wait for a reading, and \(catchingUp) say so"
         }
         guard risen <= acknowledged.count else {
             return "\(risen) sessions have risen marks, and \(acknowledged.count) are told"
         }
-        let singles = closedAcknowledgements.reduce(0) { $0 + $1.single.count }
+        let singles = queuedAcknowledgements.reduce(0) { $0 + $1.single.count }
         guard singles == singleCount else {
             return "\(singleCount) single acknowledgements are counted, and \(singles) wait"
         }

@@ -35,7 +35,7 @@ package struct Delivery: ~Copyable {
     var output: OutputQueues
     var projects: ProjectTable
     /// Sessions waiting for a mailbox reading: they are behind and have room in the queue.
-    var behind: CatchUpQueue
+    var readingQueue: CatchUpQueue
     /// Replayed entries after which delivery may begin before the end of the log; see `partialEntriesMaxDefault`.
     let partialEntriesMax: Int
     /// Paused mailbox readings, by session number.
@@ -55,10 +55,10 @@ package struct Delivery: ~Copyable {
     /// The instant of the last `wake`, on the throttle's clock.
     private var lastWake = Instant(rawValue: .min)
     /// Departures of closed sessions, and single acknowledgements, not yet taken for the committer.
-    var closedAcknowledgements: [Acknowledgement] = []
+    var queuedAcknowledgements: [Acknowledgement] = []
     /// Open sessions with risen marks, not yet taken for the committer.
     var acknowledged: [UInt32] = []
-    /// The number of single acknowledgements in `closedAcknowledgements`.
+    /// The number of single acknowledgements in `queuedAcknowledgements`.
     var singleCount = 0
     /// Sessions waiting for CONFIRMED until a batch of acknowledgements is on disk.
     var unconfirmed: [Unconfirmed] = []
@@ -115,7 +115,7 @@ package struct Delivery: ~Copyable {
         deviceTable = ZeroedTable(capacity: capacity)
         devices = deviceTable.base
         output = OutputQueues(sessions: sessions)
-        behind = CatchUpQueue(capacity: capacity)
+        readingQueue = CatchUpQueue(capacity: capacity)
         waking = WakeQueue(capacity: capacity)
     }
 

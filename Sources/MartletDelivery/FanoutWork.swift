@@ -71,12 +71,12 @@ struct FanoutWork {
     /// MSG-10: cancels a message, which then goes to no further session.
     mutating func cancel(_ sequence: MessageSequence) {
         if parts.isEmpty {
-            if last == sequence { nextExpiry = .always }
+            if last == sequence { nextExpiry = .longPast }
             return
         }
         for index in parts.indices where parts[index].sequence == sequence {
-            parts[index].expires = .always
-            nextExpiry = .always
+            parts[index].expires = .longPast
+            nextExpiry = .longPast
         }
     }
 
@@ -188,7 +188,7 @@ struct FanoutWork {
 
 extension Instant {
     /// The earliest instant: the expiry of a cancelled message.
-    fileprivate static let always = Instant(rawValue: .min)
+    fileprivate static let longPast = Instant(rawValue: .min)
 }
 
 extension Recipients {

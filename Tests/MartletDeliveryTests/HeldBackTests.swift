@@ -188,7 +188,7 @@ struct HeldBackTests {
         _ = delivery.attach(0, next, now: now)
         delivery.close(0, now: now)
         delivery.keep(lost)
-        let waitingCount = delivery.waitingCount
+        let waitingCount = delivery.queuedAcknowledgementCount
         #expect(waitingCount == 2)
         let again = delivery.takeAcknowledgements()
         #expect(again.map { $0.departure?.connectionNumber } == [1, 2])
@@ -447,7 +447,7 @@ struct HeldBackTests {
             world.now = max(world.now, world.delivery.nextWake!)
             world.settle()
         }
-        #expect(world.delivery.nextWake == nil && !world.delivery.hasBehind)
+        #expect(world.delivery.nextWake == nil && !world.delivery.hasDueReadings)
         world.takeAcknowledgements()
         var complete = 0
         for index in world.open where !world.connections[index]!.isReplaced {

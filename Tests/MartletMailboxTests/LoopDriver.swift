@@ -76,8 +76,8 @@ final class LoopDriver {
         delivery.hasAcknowledgements ? delivery.takeAcknowledgements() : []
     }
 
-    func takeUrgentAcknowledgements() -> [Acknowledgement] {
-        delivery.hasUrgentAcknowledgements ? delivery.takeUrgentAcknowledgements() : []
+    func takeQueuedAcknowledgements() -> [Acknowledgement] {
+        delivery.hasUrgentAcknowledgements ? delivery.takeQueuedAcknowledgements() : []
     }
 
     func takeSent() -> [SentCount] { delivery.takeSent() }
@@ -124,7 +124,7 @@ final class LoopDriver {
         var isBusy = true
         while isBusy {
             isBusy = delivery.step(budget: 1000, now: now)
-            if delivery.hasBehind {
+            if delivery.hasDueReadings {
                 isBusy = true
                 try catchUp(store, now)
             }

@@ -322,7 +322,7 @@ final class World {
         if readsEarly { try settle() }
         // The committer takes what a loop hands over in its order; another loop's, of which the last
         // connection was, may come later.
-        try handOver(loops[loop], loops[loop].takeUrgentAcknowledgements(), [])
+        try handOver(loops[loop], loops[loop].takeQueuedAcknowledgements(), [])
         if !isHasty { try handOver() }
         try tellConnected(instance)
         loops[loop].stored(line.index, connectionNumber: line.number)

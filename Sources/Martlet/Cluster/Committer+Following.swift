@@ -173,7 +173,7 @@ extension Committer {
                     return false
                 }
             }
-            forward(node, links, &outstanding, &session)
+            forward(node, links, &outstanding, &session, &transport)
             relay(node, links, &relaySession)
             links.reports.tell(at: ClusterState.now)
             tickWatches(SystemClock.monotonicNanoseconds())
@@ -336,7 +336,7 @@ extension Committer {
     /// Sends commands that are not on the way to the active node.
     private func forward(
         _ node: ClusterNode, _ links: NodeLinks, _ outstanding: inout Outstanding,
-        _ session: inout UInt64
+        _ session: inout UInt64, _ transport: inout some Transport & ~Copyable
     ) {
         // The link goes to the node of the last applied epoch, so a repeated command meets no row before the takeover.
         let current = links.session(inEpoch: node.position.epoch)
@@ -352,19 +352,13 @@ extension Committer {
                 guard links.forward(bytes, run: run, number: number, in: session) else { return }
                 node.state.withLock { $0.forwardedCount += 1 }
             } catch {
-                var messages = [[LoopMessage]](repeating: [], count: allLoops.count)
                 guard let request = outstanding.take(number) else { continue }
-                answer(
-                    request,
-                    .refused(
-                        MartletError(
-                            .resourceExhausted,
-                            "The request is longer than a node may tell another (\(error)).")),
-                    &messages)
-                for (loop, batch) in zip(allLoops, messages) where !batch.isEmpty {
-                    _ = loop.inbox.push(batch)
-                    loop.waker.wake()
-                }
+                refuse(
+                    [request],
+                    MartletError(
+                        .resourceExhausted,
+                        "The request is longer than a node may tell another (\(error))."),
+                    &transport)
             }
             outstanding.sentThrough = number
         }

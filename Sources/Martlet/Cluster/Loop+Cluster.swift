@@ -127,7 +127,7 @@ extension Loop where Kernel: ~Copyable {
         _ held: HeldHello, _ connection: UnsafeMutablePointer<Connection>, _ cluster: ClusterState
     ) {
         helloHeld.append(held)
-        connection.pointee.phase = .registering
+        connection.pointee.phase = .awaitingWelcome
         cluster.beginWait(since: held.since)
     }
 
@@ -161,7 +161,7 @@ extension Loop where Kernel: ~Copyable {
             }
             cluster.waiterCount.subtract(1, ordering: .relaxed)
             guard let connection = settled(one.id, one.charge) else { continue }
-            guard connection.pointee.phase == .registering else {
+            guard connection.pointee.phase == .awaitingWelcome else {
                 resumeIfDrained(connection)
                 closeIfDone(connection)
                 continue

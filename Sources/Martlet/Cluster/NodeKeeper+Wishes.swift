@@ -107,7 +107,8 @@ extension NodeKeeper {
         committer.wake()
     }
 
-    private func note(isDrained: Bool, _ committer: Committer) {
+    /// Notes whether the node's clients belong to other nodes, and tells the loops of a change.
+    func note(isDrained: Bool, _ committer: Committer) {
         let isNew = cluster.withLock { state in
             defer { state.isDrained = isDrained }
             return state.isDrained != isDrained
@@ -118,7 +119,7 @@ extension NodeKeeper {
                 ? "this node is drained: clients are told to go to other nodes"
                 : "this node is undrained, and takes clients again")
         for loop in committer.allLoops {
-            _ = loop.inbox.push([.drained(isDrained)])
+            _ = loop.inbox.push([.rest(isDrained)])
             loop.waker.wake()
         }
     }

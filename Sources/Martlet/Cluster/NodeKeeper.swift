@@ -102,6 +102,8 @@ final class NodeKeeper: Sendable {
                 cluster.withLock { $0.trouble = $0.trouble ?? "\(error)" }
                 // While the log was away, no node could give a sign.
                 steadySince = ClusterState.now
+                // The log of a stopped node may be missing, and a living node may serve the clients.
+                if cluster.withLock({ $0.stopped != nil }) { note(isDrained: true, committer) }
                 usleep(100_000)
             }
             cluster.settleWaiters()

@@ -61,11 +61,11 @@ struct Connection: ~Copyable {
     /// The phases of a connection. In addition to the listed transitions, the loop can close a connection in
     /// any phase, and at the end of a connection its apps begin to linger.
     enum Phase {
-        /// No HELLO has come. Can transition to: registering, open, finishing, closing, lingering.
+        /// No HELLO has come. Can transition to: awaitingWelcome, open, finishing, closing, lingering.
         case hello
-        /// A new device waits for its registration. Frames of the peer wait too. Can transition to: open,
-        /// finishing, closing.
-        case registering
+        /// HELLO has come and has no answer yet: a registration, the check of a ticket or a newer store is awaited. Frames
+        /// of the peer wait too. Can transition to: hello, open, finishing, closing.
+        case awaitingWelcome
         /// HELLO was answered. Can transition to: finishing, closing, lingering.
         case open
         /// No more frames are taken, because the peer has sent all its frames or the session has ended.
@@ -176,7 +176,7 @@ struct Connection: ~Copyable {
         set { change(isGone: newValue == nil) { $0.carriage = newValue } }
     }
     /// Received bytes that wait while the connection is paused. The kernel receives bytes until it hears of the
-    /// pause, and a registering connection is still read from.
+    /// pause, and a connection that awaits its WELCOME is still read from.
     var backlog: [UInt8] {
         get { own?.pointee.backlog ?? [] }
         set { change(isGone: newValue.isEmpty) { $0.backlog = newValue } }

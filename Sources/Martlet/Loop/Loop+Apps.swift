@@ -233,8 +233,8 @@ extension Loop where Kernel: ~Copyable {
     }
 
     /// Whether an app of the connection waits for its registration.
-    func isRegistering(_ carriage: Carriage) -> Bool {
-        carriage.apps.contains { connections[Int($0.place)].phase == .registering }
+    func awaitsWelcome(_ carriage: Carriage) -> Bool {
+        carriage.apps.contains { connections[Int($0.place)].phase == .awaitingWelcome }
     }
 
     /// Whether a connection of several apps has been without an app for longer than a handshake may take. A refused app
@@ -244,7 +244,7 @@ extension Loop where Kernel: ~Copyable {
         let hasDevice = carriage.apps.contains {
             connections[Int($0.place)].principal.holder != nil
         }
-        guard !hasDevice, !isRegistering(carriage) else { return false }
+        guard !hasDevice, !awaitsWelcome(carriage) else { return false }
         return now &- carriage.emptySince > context.configuration.handshakeSeconds
     }
 

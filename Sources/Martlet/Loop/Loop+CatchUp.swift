@@ -15,7 +15,8 @@ extension Loop where Kernel: ~Copyable {
     /// Reads mailboxes of sessions that are behind.
     /// - Returns: the number of mailboxes read.
     mutating func catchUp() -> Int {
-        guard delivery.hasBehind, hasRoomForFrames, context.monotonic() >= catchUpResumes else {
+        guard delivery.hasDueReadings, hasRoomForFrames, context.monotonic() >= catchUpResumes
+        else {
             return 0
         }
         var readCount = 0

@@ -119,7 +119,7 @@ extension Loop where Kernel: ~Copyable {
 
     /// Goes on with the end of all connections.
     /// - Returns: whether no connection is left, or the end has taken too long.
-    mutating func isDrained(_ now: UInt32) -> Bool {
+    mutating func goOnDraining(_ now: UInt32) -> Bool {
         let isLate = now &- drainBegan >= Connection.closingSecondsMax
         let milliseconds = context.monotonic()
         var isEmpty = true

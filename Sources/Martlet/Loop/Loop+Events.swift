@@ -102,10 +102,10 @@ extension Loop where Kernel: ~Copyable {
         }
     }
 
-    /// Stops reading from a paused connection. A registering connection is still read from, up to a bound: the
+    /// Stops reading from a paused connection. A connection that awaits its WELCOME is still read from, up to a bound: the
     /// registration lasts a transaction, and the loop must notice an earlier end of the connection.
     private mutating func stopReadingIfFull(_ connection: UnsafeMutablePointer<Connection>) {
-        if isRegistering(connection),
+        if awaitsWelcome(connection),
             connection.pointee.backlogBytes <= Self.earlyBytesMax
         {
             return
@@ -114,7 +114,7 @@ extension Loop where Kernel: ~Copyable {
     }
 
     private func mustPause(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
-        connection.pointee.isPaused || isRegistering(connection)
+        connection.pointee.isPaused || awaitsWelcome(connection)
             || connection.pointee.outstanding >= Connection.outstandingMax
             || Int(connection.pointee.requestBytes) >= Limits.requestBytesPerConnectionMax
             || queuedBytes(connection) >= queuedBytesMax(connection)
@@ -129,7 +129,7 @@ extension Loop where Kernel: ~Copyable {
             connection.pointee.outstanding <= Connection.outstandingToResume,
             Int(connection.pointee.requestBytes) <= Limits.requestBytesPerConnectionMax / 2,
             queuedBytes(connection) <= queuedBytesMax(connection) / 4, !isCrowded(connection),
-            !isRegistering(connection)
+            !awaitsWelcome(connection)
         else { return }
         connection.pointee.isPaused = false
         // The peer could not send the rest of a frame meanwhile.
@@ -183,7 +183,7 @@ extension Loop where Kernel: ~Copyable {
             // Apps without an answer to their registration end now. The requests of other apps are still
             // answered.
             for app in connection.pointee.carriage?.apps ?? []
-            where connections[Int(app.place)].phase == .registering {
+            where connections[Int(app.place)].phase == .awaitingWelcome {
                 leave(connections + Int(app.place))
             }
             resumeIfDrained(connection)
@@ -300,7 +300,7 @@ extension Connection.Phase {
     /// Whether frames of the peer are taken.
     var isReading: Bool {
         switch self {
-        case .hello, .registering, .open: true
+        case .hello, .awaitingWelcome, .open: true
         case .finishing, .closing, .lingering, .closed: false
         }
     }
@@ -308,7 +308,7 @@ extension Connection.Phase {
     /// Whether the peer can still be sent frames.
     var isAlive: Bool {
         switch self {
-        case .hello, .registering, .open, .finishing: true
+        case .hello, .awaitingWelcome, .open, .finishing: true
         case .closing, .lingering, .closed: false
         }
     }

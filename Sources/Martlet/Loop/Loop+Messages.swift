@@ -63,12 +63,12 @@ extension Loop where Kernel: ~Copyable {
         case .cancel(let project, let sequence): delivery.cancel(sequence, in: project)
         case .receipts(let project): receiptsDue += listening[project] ?? []
         case .upstream(let listener, let messages): sendUpstream(messages, to: listener)
-        case .drained(let isDrained): rest(isDrained)
+        case .rest(let isResting): rest(isResting)
         case .asked(let question, let surveys, let number):
             surveys.take(look(question), to: number)
         case .runEnded: endRun()
         case .fresh: mustLookAgain = true
-        case .drain: beginDraining()
+        case .shutDown: beginDraining()
         }
     }
 
@@ -120,7 +120,7 @@ extension Loop where Kernel: ~Copyable {
             }
         case .registered(let instance, let project):
             guard case .registration(let deviceKey) = context.purpose,
-                connection.pointee.phase == .registering
+                connection.pointee.phase == .awaitingWelcome
             else { return undo(Newcomer(instance)) }
             registered(connection, instance, project, deviceKey)
         case .upstreamAccepted(let acceptance, _):

@@ -35,12 +35,12 @@ extension Loop where Kernel: ~Copyable {
 
     /// NET-8: whether the connection, or an app on the connection, waits for its WELCOME. Until then the loop
     /// takes no frame, so frames behind HELLO are served in order for each role.
-    func isRegistering(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
-        if connection.pointee.phase == .registering { return true }
+    func awaitsWelcome(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
+        if connection.pointee.phase == .awaitingWelcome { return true }
         guard !connection.pointee.isApp, let carriage = connection.pointee.carriage else {
             return false
         }
-        return carriage.apps.contains { connections[Int($0.place)].phase == .registering }
+        return carriage.apps.contains { connections[Int($0.place)].phase == .awaitingWelcome }
     }
 
     /// Notes the first bytes sent from a place's queue. WELCOME is the first frame of the queue, so the token

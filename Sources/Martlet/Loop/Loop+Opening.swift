@@ -21,7 +21,7 @@ extension Loop where Kernel: ~Copyable {
                 retryDelayMilliseconds: context.configuration.reconnectDelayMilliseconds)
         }
         try requireWork(hello)
-        guard requests.count + delivery.waitingCount < Self.waitingMax else {
+        guard requests.count + delivery.queuedAcknowledgementCount < Self.waitingMax else {
             throw MartletError(
                 .unavailable, "The broker has more to write than it can; connect again.",
                 retryDelayMilliseconds: context.configuration.reconnectDelayMilliseconds)

@@ -47,8 +47,8 @@ extension Loop where Kernel: ~Copyable {
     private func strangerSince(_ connection: UnsafeMutablePointer<Connection>) -> UInt32? {
         switch connection.pointee.phase {
         case .hello: connection.pointee.since
-        case .open: connection.pointee.carriage.flatMap { isRegistering($0) ? nil : $0.emptySince }
-        case .registering, .finishing, .closing, .lingering, .closed: nil
+        case .open: connection.pointee.carriage.flatMap { awaitsWelcome($0) ? nil : $0.emptySince }
+        case .awaitingWelcome, .finishing, .closing, .lingering, .closed: nil
         }
     }
 

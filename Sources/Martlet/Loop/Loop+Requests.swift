@@ -42,7 +42,7 @@ extension Loop where Kernel: ~Copyable {
             return
         default:
             precondition(
-                phase != .registering,
+                phase != .awaitingWelcome,
                 "No frame is taken from a connection that waits for WELCOME.")
         }
         do {

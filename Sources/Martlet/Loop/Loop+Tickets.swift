@@ -46,7 +46,7 @@ extension Loop where Kernel: ~Copyable {
             WaitingTicket(
                 id: connection.pointee.id, hello: hello, charge: charge, frameBytes: servedBytes),
             of: network)
-        connection.pointee.phase = .registering
+        connection.pointee.phase = .awaitingWelcome
     }
 
     /// Begins the turn's verifications with the tickets that wait.
@@ -54,7 +54,7 @@ extension Loop where Kernel: ~Copyable {
         ticketsLeft = Self.ticketsPerTurn
         while ticketsLeft > 0, let next = waitingTickets.next() {
             guard let connection = settled(next.id, next.charge) else { continue }
-            guard connection.pointee.phase == .registering else {
+            guard connection.pointee.phase == .awaitingWelcome else {
                 resumeIfDrained(connection)
                 closeIfDone(connection)
                 continue
@@ -88,6 +88,6 @@ extension Loop where Kernel: ~Copyable {
             deviceKey: deviceKey, now: context.clock(), store: context.store)
         try context.strangers.register(from: address(of: connection))
         try ask(.register(new), 0, connection, .registration(deviceKey: deviceKey))
-        connection.pointee.phase = .registering
+        connection.pointee.phase = .awaitingWelcome
     }
 }

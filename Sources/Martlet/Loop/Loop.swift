@@ -309,7 +309,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         context.metrics.record(
             delivery.counters, connections: transport.connectionCount,
             frameBytes: delivery.frameBytes, sealedBytes: transport.heldBytes)
-        return isDraining && (!isBusy || !waitsForFanouts(now)) && isDrained(now)
+        return isDraining && (!isBusy || !waitsForFanouts(now)) && goOnDraining(now)
     }
 
     /// Handles the messages of other threads. Held HELLOs are looked at after the last message.
@@ -330,7 +330,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     }
 
     private func idleMilliseconds() -> Int {
-        guard delivery.hasBehind, hasRoomForFrames else { return quietMilliseconds() }
+        guard delivery.hasDueReadings, hasRoomForFrames else { return quietMilliseconds() }
         return min(Int(max(catchUpResumes - context.monotonic(), 0)), quietMilliseconds())
     }
 
@@ -420,7 +420,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// many sends as mailboxes were read. Ready sessions are served in the order of arrival, so each session
     /// gets WELCOME and its missed messages in one send. Over TLS the sealed bytes of a turn are bounded too.
     private mutating func sendReady(afterReading readCount: Int) {
-        let isStorm = readCount >= Self.stormReadings && delivery.hasBehind
+        let isStorm = readCount >= Self.stormReadings && delivery.hasDueReadings
         var left = isStorm ? readCount : 2 * Self.sendsPerTurn
         while left > 0, !transport.mustSubmit, let index = delivery.nextReady() {
             left -= 1
@@ -511,7 +511,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// Hands over the acknowledgements of ended connections, and the lists of taken messages in HELLO.
     mutating func handOverUrgent() {
         guard delivery.hasUrgentAcknowledgements else { return }
-        request(.acknowledge(delivery.takeUrgentAcknowledgements()))
+        request(.acknowledge(delivery.takeQueuedAcknowledgements()))
     }
 
     /// STO-1: has the store decide on the discards of a doze, after all acknowledgements known to the loop.

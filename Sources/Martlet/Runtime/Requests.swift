@@ -91,8 +91,8 @@ enum LoopMessage: Sendable {
     case receipts(ProjectNumber)
     /// UPS-1: messages of devices for a listener of the loop.
     case upstream(UInt64, [UpstreamMessage])
-    /// OPS-7: the node is drained, or undrained.
-    case drained(Bool)
+    /// OPS-7: the node is drained, and the loop rests; or undrained, and the loop serves again.
+    case rest(Bool)
     /// GW-9: a question to all loops, with its number among the surveys.
     case asked(LoopQuestion, by: LoopSurveys, number: UInt64)
     /// OPS-7: the run of this node has ended, and its connections count as lost: devices connect again.
@@ -100,7 +100,7 @@ enum LoopMessage: Sendable {
     /// OPS-7: the store is as new as some waiting HELLOs need.
     case fresh
     /// NET-5: finish accepted requests, then end.
-    case drain
+    case shutDown
 }
 
 /// The means to reach a loop.

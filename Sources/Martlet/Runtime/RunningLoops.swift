@@ -130,7 +130,7 @@ struct RunningLoops: Sendable {
     /// NET-5: has the loops tell their peers to go and finish accepted requests, and waits for their threads.
     func stop() {
         for loop in running {
-            _ = loop.handle.inbox.push([.drain])
+            _ = loop.handle.inbox.push([.shutDown])
             loop.handle.waker.wake()
         }
         for loop in running { loop.thread.join() }

@@ -140,7 +140,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
 
     /// NET-5: tells the loops to finish accepted requests.
     package func drain() {
-        for context in contexts { _ = context.inbox.push([.drain]) }
+        for context in contexts { _ = context.inbox.push([.shutDown]) }
     }
 
     /// Commits a transaction with waiting commands and a step of due work.

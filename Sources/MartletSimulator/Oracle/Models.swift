@@ -133,6 +133,10 @@ final class MessageModel: CustomStringConvertible {
     var isAnswered = false
     /// When a sender last sent the message, in microseconds of the world.
     var lastSent: Int64 = 0
+    /// How often the message was sent, on which connection last, and the message's place among all sendings.
+    var sentCount = 0
+    var connection = 0
+    var place = 0
 
     init(
         id: Int, project: ProjectModel, target: Target, timeToLiveSeconds: UInt32?,

@@ -8,6 +8,7 @@
 //   - on a connection the messages of a lane come in order
 //   - a device is sent neither more nor fewer messages than QUO-1 allows
 //   - a sender is told the committed outcome
+//   - stored messages of a connection are accepted in the order of their sending
 //   - a group has the requested members, and a message to the group is for the members
 //   - a message of a device is accepted once, and taken by a sender of the project
 //   - in the end every recipient has every message, except for messages that expired, collapsed, were
@@ -44,6 +45,10 @@ final class Oracle {
     private(set) var instances: [InstanceModel] = []
     private(set) var deliveryCount = 0
     private(set) var takenCount = 0
+    /// Sendings of messages so far.
+    private var lastPlace = 0
+    /// By connection, the last accepted message's place among the sendings.
+    private var acceptedPlaces: [Int: Int] = [:]
 
     init(clock: SimulatedClock, trace: Trace, limits: MailboxLimits) {
         self.clock = clock
@@ -200,6 +205,7 @@ final class Oracle {
             return
         }
         message.number = acceptance.messageNumber
+        checkOrder(message)
         if let due = message.sendAt, due > now {
             message.wasEarly = true
             if acceptance.recipientCount > 0 || !fanouts.isEmpty {
@@ -310,7 +316,25 @@ final class Oracle {
         }
     }
 
-    // MARK: Answers to senders
+    // MARK: Senders
+
+    func sent(_ message: MessageModel, on connection: Int) {
+        lastPlace += 1
+        message.place = lastPlace
+        message.lastSent = clock.now
+        message.sentCount += 1
+        message.connection = connection
+    }
+
+    /// Checks the order of a connection's messages. A message that was sent again may come with either sending.
+    private func checkOrder(_ message: MessageModel) {
+        guard message.isStored, message.sentCount == 1 else { return }
+        let last = acceptedPlaces[message.connection] ?? 0
+        if message.place < last {
+            fail("message \(message.id) was accepted after a later message of its connection")
+        }
+        acceptedPlaces[message.connection] = max(last, message.place)
+    }
 
     func answered(_ message: MessageModel, _ accepted: Accepted) {
         message.isAnswered = true

@@ -37,7 +37,7 @@ final class SimulatedSender: SimulatedServer {
         let frames = messages.map { message in
             lastCorrelation += 1
             unanswered.append((lastCorrelation, message))
-            message.lastSent = network.agenda.now
+            oracle.sent(message, on: link?.number ?? 0)
             return ClientFrame.send(message.request(correlation: lastCorrelation))
         }
         send(frames)
