@@ -220,8 +220,12 @@ final class ClusterNode {
     /// twice stops.
     private func loseName() {
         let now = ClusterState.now
-        if let nameLost, now - nameLost < ClusterLimits.nameLostAgain {
-            stop(NodeNameTaken(name: configuration.node))
+        if let nameLost {
+            // An active node that was frozen reads all links of an ended process at once.
+            guard now - nameLost >= ClusterLimits.nameLostOnce else { return }
+            if now - nameLost < ClusterLimits.nameLostAgain {
+                stop(NodeNameTaken(name: configuration.node))
+            }
         }
         nameLost = now
     }
