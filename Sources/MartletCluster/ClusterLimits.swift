@@ -99,7 +99,7 @@ package enum ClusterLimits {
     /// OPS-7: a process that loses the node's name twice within this time stops. Two living processes exchange a name within
     /// some seconds.
     package static let nameLostAgain = Duration.seconds(60)
-    /// OPS-7: losses of a node's name within this time after the first count as that one.
+    /// OPS-7: time after the loss of a node's name in which further losses do not count.
     package static let nameLostOnce = Duration.seconds(2)
     /// OPS-7: further wait of each follower before it takes over, by its place among the living nodes, so that claims
     /// rarely meet.

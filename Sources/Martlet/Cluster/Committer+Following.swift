@@ -480,7 +480,7 @@ extension Committer {
                 }
                 left = Request(command: rest, reply: request.reply)
             }
-            // Commands of other nodes are forwarded again by these nodes.
+            // Another node forwards its command again.
             if case .node = left.reply { continue }
             outstanding.add(left, reserved: UInt64(index + 1), since: doubted.since)
         }

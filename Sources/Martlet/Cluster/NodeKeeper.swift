@@ -85,8 +85,8 @@ final class NodeKeeper: Sendable {
                     looked = now
                     try look(log, rank, &overSince, committer)
                 }
-                // The first report comes before the first look, so that no other node takes a node with a link for one
-                // that has ended, and so that a claim is made on the log's time.
+                // The first report comes before the first look: other nodes must not count a node with a link as ended,
+                // and a claim needs the time of the log.
                 if now - reported >= Self.reportPause {
                     reported = now
                     let news = try report(log, &rank, committer, steadySince)

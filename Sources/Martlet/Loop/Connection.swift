@@ -176,7 +176,7 @@ struct Connection: ~Copyable {
         set { change(isGone: newValue == nil) { $0.carriage = newValue } }
     }
     /// Received bytes that wait while the connection is paused. The kernel receives bytes until it hears of the
-    /// pause, and a connection that awaits its WELCOME is still read from.
+    /// pause, and a connection before its WELCOME is still read.
     var backlog: [UInt8] {
         get { own?.pointee.backlog ?? [] }
         set { change(isGone: newValue.isEmpty) { $0.backlog = newValue } }

@@ -234,7 +234,7 @@ final class Committer: Sendable {
             } else {
                 waiting.putBack(batch, done.outcomes)
             }
-            // If each command has a transaction, the log may take the first ones and refuse a later one.
+            // With a transaction for each command, the log may take some commands and refuse a later command.
             if done.refusal == nil || done.hasDecided {
                 publish(batch, done, &transport, on: node)
             }

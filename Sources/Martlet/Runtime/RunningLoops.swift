@@ -9,7 +9,7 @@ import MartletRing
 import MartletTLS
 import MartletTransport
 
-/// The parts of a broker that all of its loops use.
+/// The parts of a broker for all loops.
 struct LoopParts: Sendable {
     let configuration: BrokerConfiguration
     let gauges: Gauges
