@@ -2,11 +2,15 @@
 """A Prometheus of a test's own, of the Debian package prometheus: its rules, its targets, and its alerts."""
 
 import json
+import pathlib
 import re
-import socket
 import subprocess
+import sys
 import time
 import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "Python"))
+from ports import free_port  # noqa: E402
 
 START_SECONDS_MAX = 20
 
@@ -35,9 +39,7 @@ class Prometheus:
         for name, port in targets.items():
             lines.append(f"      - {{targets: ['127.0.0.1:{port}'], labels: {{instance: {name}}}}}")
         (folder / "prometheus.yml").write_text("\n".join(lines) + "\n")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.log = open(folder / "prometheus.log", "w")
         self.process = subprocess.Popen(
             ["prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data",

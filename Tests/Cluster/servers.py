@@ -9,12 +9,15 @@ import pathlib
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
+import sys
 import threading
 import time
 
 from network import Way
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "Python"))
+from ports import free_port  # noqa: E402
 
 POSTGRES = pathlib.Path("/usr/lib/postgresql/15/bin")
 STANDBY = "standby"
@@ -26,12 +29,6 @@ COMMAND_SECONDS_MAX = 300
 
 class Failed(Exception):
     """A step of the test itself did not work."""
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def run(*words, timeout=COMMAND_SECONDS_MAX):

@@ -19,6 +19,7 @@ import threading
 import time
 
 import push_scenarios
+from ports import free_port
 from push_agent import b64
 
 PAGE = b"<!doctype html><title>push</title><p>push"
@@ -81,9 +82,7 @@ class Firefox:
         self.home = tempfile.mkdtemp(prefix="martlet-firefox-")
         self.profile = os.path.join(self.home, "profile")
         os.mkdir(self.profile)
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.port = one.getsockname()[1]
+        self.port = free_port()
         preferences = {
             "dom.push.serverURL": url,
             "dom.push.testing.allowInsecureServerURL": True,

@@ -29,6 +29,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from ports import free_port
 from push_agent import (
     BINARY, CONTINUATION, TEXT, Agent, Closed, Keys, WebSocket, b64, unb64)
 
@@ -46,9 +47,7 @@ class Server:
         self.key = self.run("registration-key", "create", "--project", "web-push", "--name", "browsers",
                             "--json")["key"]
         # A free port is chosen once, because endpoints name it.
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.port = one.getsockname()[1]
+        self.port = free_port()
         self.origin = f"http://127.0.0.1:{self.port}"
         self.url = f"ws://127.0.0.1:{self.port}/wpush/connect/{self.key}"
         self.prepare()
