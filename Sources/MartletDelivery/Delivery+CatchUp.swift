@@ -271,6 +271,7 @@ extension Delivery {
                 device.pointee.delivered[lane],
                 MessageSequence(plan.heldFrom[lane].rawValue - 1))
         }
+        if !device.pointee.isStored { device.pointee.isToldEarly = true }
         device.pointee.toldThrough = sequence
         device.pointee.toldBehind = sequence < highest ? highest : 0
         if let overflow = plan.overflow,

@@ -236,8 +236,10 @@ package struct Delivery: ~Copyable {
         let device = devices + Int(index)
         device.pointee.isStored = true
         device.pointee.hasLostConnection = false
-        if device.pointee.isOverfull {
+        let isToldEarly = device.pointee.isToldEarly
+        if device.pointee.isOverfull || isToldEarly {
             device.pointee.isOverfull = false
+            device.pointee.isToldEarly = false
             sessions[Int(index)].flags.insert(.behind)
         } else if device.pointee.isSettled {
             return
@@ -245,7 +247,7 @@ package struct Delivery: ~Copyable {
         // Readings until now lack the news of the last connection.
         readings[index] = nil
         device.pointee.isStale = true
-        guard device.pointee.waitsForStore else { return }
+        guard device.pointee.waitsForStore || isToldEarly else { return }
         device.pointee.waitsForStore = false
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
     }

@@ -42,6 +42,7 @@ struct DeviceSession {
         static let lost = Flags(rawValue: 64)
         static let overfull = Flags(rawValue: 128)
         static let bridge = Flags(rawValue: 256)
+        static let toldEarly = Flags(rawValue: 512)
     }
 
     let holder: Holder
@@ -215,6 +216,12 @@ struct DeviceSession {
     var isStored: Bool {
         get { flags.contains(.stored) }
         set { set(.stored, newValue) }
+    }
+    /// OPS-7: a notice of discards was told before the store knew of the connection. The store may have given the notice
+    /// another stream ID since (see `Absences`).
+    var isToldEarly: Bool {
+        get { flags.contains(.toldEarly) }
+        set { set(.toldEarly, newValue) }
     }
     /// The session does not read its mailbox before the store has answered.
     var waitsForStore: Bool {

@@ -206,6 +206,32 @@ struct RuleTests {
         #expect(try example.frames().isEmpty)
     }
 
+    @Test(
+        "STO-1 OPS-7 the stream ID of a notice is not that of a message which the device has",
+        arguments: [
+            (false, [.deleted(streamID: 4, count: 3)]),
+            (true, [.deleted(streamID: 5, count: 4)]),
+        ] as [(Bool, [Frame])])
+    func noticeOfDelivered(isNextOwn: Bool, frames: [Frame]) throws {
+        var limits = MailboxLimits.none
+        limits.storedPerInstanceMax = 2
+        let example = try Example(limits: limits)
+        let other = try example.world.register(app: "com.a", platform: .android)
+        for seconds in [10, 60, 60] as [UInt32] { _ = try example.send(seconds: seconds) }
+        _ = try example.send(to: isNextOwn ? nil : other.token.text)
+        // The expiry writes down the discards. Meanwhile the device was given all messages on another node, and the
+        // news of that connection is lost with the node.
+        try example.pass(milliseconds: 10_000)
+        try example.world.connect(
+            example.instance, .active, taken: isNextOwn ? [1, 2, 3, 4] : [1, 2, 3], loop: 0,
+            isHasty: false)
+        let told = try example.frames()
+        #expect(told == frames)
+        // A message after the notice comes as ever.
+        _ = try example.send()
+        #expect(ids(try example.frames()) == [5])
+    }
+
     @Test("STO-1 STO-2 a message before a notice is acknowledged without the notice")
     func messageBeforeNotice() throws {
         var limits = MailboxLimits()

@@ -205,8 +205,9 @@ final class SimulatedDevice: SimulatedClient {
             for sent in unanswered { tell(sent) }
         case .deliver(let deliver): received(deliver)
         case .deleted(let deleted):
-            oracle.deleted(deleted, by: instance)
+            // The application hears nothing of a notice whose stream ID a taken message has.
             guard ledger.deliver(deleted.streamID) else { return acknowledgeSoon() }
+            oracle.deleted(deleted, by: instance)
             queue(.deleted(streamID: deleted.streamID))
         case .confirmed(let confirmed): ledger.confirm(through: confirmed.through)
         case .error(let error) where error.correlation == 0:

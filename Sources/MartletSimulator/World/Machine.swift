@@ -208,6 +208,7 @@ final class Machine {
 
     private func turn(_ number: Int) {
         guard let broker else { return }
+        if broker.isAway { world.lastAway = agenda.now }
         guard let wait = broker.turn(number) else { return loopEnded(number) }
         world.trace.note("turn", number, wait, self.number)
         if let meter = world.meter { world.measure(meter, broker) }

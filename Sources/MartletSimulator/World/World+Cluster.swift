@@ -16,12 +16,11 @@ extension World {
         guard let cluster else { return }
         // While the log is away, a node serves devices with an old store.
         oracle.mayRepeat = { [unowned self] in
-            lastAway > agenda.now - Self.awayMax || hasAwayNode
+            lastAway > agenda.now - Self.awayMax
         }
         oracle.isUnansweredForLong = { [unowned self] message in
             agenda.now - message.lastSent >= ClusterLimits.unansweredMilliseconds * 1000
         }
-        planLook()
         beginMixed()
         planClusterTrouble(cluster)
         while oracle.failures.isEmpty, agenda.doNext(until: plan.duration) {}
@@ -35,15 +34,6 @@ extension World {
 
     /// Time for which messages may come twice after a node's log was away: a held message may wait for its device.
     private static let awayMax: Int64 = 3_000_000
-
-    private func planLook() {
-        agenda.after(100_000) { [unowned self] in
-            if hasAwayNode { lastAway = agenda.now }
-            planLook()
-        }
-    }
-
-    private var hasAwayNode: Bool { machines.contains { $0.broker?.isAway ?? false } }
 
     // MARK: A slow log
 

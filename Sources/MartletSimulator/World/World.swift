@@ -25,7 +25,7 @@ final class World {
     private(set) var cluster: SimulatedCluster?
     /// The machine before the cluster. Plans of its process are void.
     private var former: [Machine] = []
-    /// When the log was away from a node last.
+    /// The last turn of a loop for whose node the log was away.
     var lastAway = Int64.min / 2
     private let canary: Canary?
     private let folder: String

@@ -14,6 +14,7 @@ package struct Absences: Ledger {
     private var log: MailboxLog { MailboxLog(context) }
     private var messages: MessageLedger { MessageLedger(context) }
     private var outcomes: Outcomes { Outcomes(context) }
+    private var projects: ProjectLedger { ProjectLedger(context) }
 
     package init(_ context: LedgerContext) { self.context = context }
 
@@ -29,13 +30,64 @@ package struct Absences: Ledger {
         of ordinal: Ordinal, in project: ProjectNumber, through last: MessageSequence,
         taken: MessageSequence = .none, now: Instant, limits: MailboxLimits
     ) throws(StorageError) {
-        var state = try mailboxes.state(of: ordinal, in: project)
-        state.awayThrough = min(state.awayThrough, last)
-        state.awayFrom = max(state.awayFrom, min(max(taken, state.acknowledged.highest), last))
         guard let instance = try instances.instance(ordinal, in: project),
             let owner = try log.owner(instance, in: project)
         else { return }
+        var state = try mailboxes.state(of: ordinal, in: project)
+        let has = max(taken, state.acknowledged.highest)
+        if last < state.discardedThrough || has >= state.discardedThrough {
+            try renumberNotice(owner, instance, &state, now: now, limits: limits)
+        }
+        state.awayThrough = min(state.awayThrough, last)
+        state.awayFrom = max(state.awayFrom, min(has, last))
         try discard(by: state.absence, owner, instance, &state, now: now, limits: limits)
+    }
+
+    /// OPS-7: gives the notice of discards a stream ID that no message of the instance has. The store has discarded
+    /// messages before the news of a connection came, and another node may have delivered them on the connection. With
+    /// the stream ID of a delivered message, the device would take the notice for that message, and the
+    /// acknowledgement of the message would count for the notice.
+    ///
+    /// The notice is still untold, because the absence is older than the discards. Messages of the instance directly
+    /// behind the discards are discarded too, up to the first sequence without one.
+    private func renumberNotice(
+        _ owner: MailboxOwner, _ instance: Instance, _ state: inout MailboxState, now: Instant,
+        limits: MailboxLimits
+    ) throws(StorageError) {
+        let (ordinal, number) = (instance.ordinal, instance.project)
+        let first = state.discardedThrough
+        guard state.discardedCount > 0, first > state.awayFrom,
+            var project = try projects.project(number)
+        else { return }
+        var replay = MailboxReplay(
+            limits: limits, after: first, absence: .away(from: first, through: first),
+            discarded: (state.discardedCount, first), keepsReplaced: true)
+        var next = MessageSequence(first.rawValue + 1)
+        while try log.isLogged(next, for: ordinal, in: number) {
+            next = MessageSequence(next.rawValue + 1)
+        }
+        var rows: [LoggedRow] = []
+        _ = try log.forEachLoggedRow(
+            for: owner, after: first, rowsMax: Int(clamping: next.rawValue - first.rawValue)
+        ) { row in
+            guard row.entry.sequence < next else { return }
+            replay.add(row.entry)
+            rows.append(row)
+        }
+        replay.discardAll(at: now)
+        let taker = Taker(instance)
+        for row in rows { try outcomes.countDropped(row, replay, for: taker, now: now) }
+        if project.lastSequence < next {
+            project.lastSequence = next
+            try projects.put(project, isNew: false)
+        }
+        let before = state
+        state.discardedThrough = next
+        state.discardedCount = replay.discardedCount
+        // The stream ID is right from here on. Nothing before it is left for the absence to count.
+        state.awayFrom = max(state.awayFrom, next)
+        try mailboxes.put(state, after: before, of: ordinal, in: number)
+        try messages.removeInbox(of: ordinal, in: number, through: next, isTaken: false)
     }
 
     /// Writes down the discards of an absence (STO-1), if the absence has any.

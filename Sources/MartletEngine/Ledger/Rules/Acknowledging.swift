@@ -12,6 +12,7 @@ package struct Acknowledging: Ledger {
     package let context: LedgerContext
     private var absences: Absences { Absences(context) }
     private var connections: ConnectionLedger { ConnectionLedger(context) }
+    private var log: MailboxLog { MailboxLog(context) }
     private var mailboxes: MailboxLedger { MailboxLedger(context) }
     private var messages: MessageLedger { MessageLedger(context) }
     private var outcomes: Outcomes { Outcomes(context) }
@@ -199,7 +200,7 @@ package struct Acknowledging: Ledger {
         for sequence in single where sequence > state.logStart.rawValue {
             let key = Key.inbox(taker.ordinal, MessageSequence(sequence), in: taker.project)
             guard try raw.get(.acknowledged, key) == nil,
-                try isLogged(MessageSequence(sequence), for: taker.ordinal, in: taker.project)
+                try log.isLogged(MessageSequence(sequence), for: taker.ordinal, in: taker.project)
             else { continue }
             _ = try countSingle(
                 MessageSequence(sequence), by: taker, state, as: event, now: now)
@@ -216,7 +217,7 @@ package struct Acknowledging: Ledger {
         let state = try mailboxes.state(of: ordinal, in: project)
         let key = Key.inbox(ordinal, sequence, in: project)
         guard sequence > state.logStart, try raw.get(.acknowledged, key) == nil,
-            try isLogged(sequence, for: ordinal, in: project)
+            try log.isLogged(sequence, for: ordinal, in: project)
         else { return false }
         let wasWaiting = try countSingle(
             sequence, by: Taker(instance), state, as: .refused, now: now)
@@ -311,21 +312,6 @@ package struct Acknowledging: Ledger {
         let key = Key.log(LogRow(sequence, isDiscarded: true), in: project)
         guard let blob = try raw.get(.recipients, key) else { return false }
         return RecipientSetView.contains(ordinal, in: blob) ?? false
-    }
-
-    /// Whether the log of an instance has a message, or a notice, with a sequence. A device can send any number.
-    private func isLogged(
-        _ sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber
-    ) throws(StorageError) -> Bool {
-        if try raw.get(.inbox, .inbox(ordinal, sequence, in: project)) != nil { return true }
-        for row in [LogRow(sequence), LogRow(sequence, isDiscarded: true)] {
-            if let blob = try raw.get(.recipients, .log(row, in: project)),
-                RecipientSetView.contains(ordinal, in: blob) ?? false
-            {
-                return true
-            }
-        }
-        return false
     }
 
     /// Counts a single acknowledgement of an entry in the instance's log.
