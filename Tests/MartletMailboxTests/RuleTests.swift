@@ -206,30 +206,72 @@ struct RuleTests {
         #expect(try example.frames().isEmpty)
     }
 
+    /// The message behind the discards, while the device has the discarded ones on a connection that the store does not
+    /// know.
+    enum Next: CaseIterable {
+        case another, own, ownAndTaken, ownTakenAndExpired
+
+        var isTaken: Bool { self == .ownAndTaken || self == .ownTakenAndExpired }
+        /// The notice, by the first stream ID without a message of the device.
+        var notice: Frame {
+            switch self {
+            case .another: .deleted(streamID: 4, count: 3)
+            case .own: .deleted(streamID: 5, count: 4)
+            case .ownAndTaken, .ownTakenAndExpired: .deleted(streamID: 5, count: 3)
+            }
+        }
+    }
+
     @Test(
         "STO-1 OPS-7 the stream ID of a notice is not that of a message which the device has",
-        arguments: [
-            (false, [.deleted(streamID: 4, count: 3)]),
-            (true, [.deleted(streamID: 5, count: 4)]),
-        ] as [(Bool, [Frame])])
-    func noticeOfDelivered(isNextOwn: Bool, frames: [Frame]) throws {
+        arguments: Next.allCases)
+    func noticeOfDelivered(next: Next) throws {
         var limits = MailboxLimits.none
         limits.storedPerInstanceMax = 2
         let example = try Example(limits: limits)
         let other = try example.world.register(app: "com.a", platform: .android)
         for seconds in [10, 60, 60] as [UInt32] { _ = try example.send(seconds: seconds) }
-        _ = try example.send(to: isNextOwn ? nil : other.token.text)
+        _ = try example.send(
+            to: next == .another ? other.token.text : nil,
+            seconds: next == .ownTakenAndExpired ? 10 : 60)
         // The expiry writes down the discards. Meanwhile the device was given all messages on another node, and the
         // news of that connection is lost with the node.
         try example.pass(milliseconds: 10_000)
         try example.world.connect(
-            example.instance, .active, taken: isNextOwn ? [1, 2, 3, 4] : [1, 2, 3], loop: 0,
+            example.instance, .active, taken: next.isTaken ? [1, 2, 3, 4] : [1, 2, 3], loop: 0,
             isHasty: false)
         let told = try example.frames()
-        #expect(told == frames)
+        #expect(told == [next.notice])
+        let day = try example.world.dayCounts()
+        #expect(day[.discardedTooMany] == (next == .own ? 4 : 3))
+        #expect(day[.acknowledged] == (next == .ownAndTaken ? 1 : 0))
+        #expect(day[.expired] == (next == .ownTakenAndExpired ? 1 : 0))
         // A message after the notice comes as ever.
         _ = try example.send()
         #expect(ids(try example.frames()) == [5])
+    }
+
+    @Test("STO-1 OPS-7 the end of an unknown connection gives the notice a stream ID of its own")
+    func noticeAfterDeparture() throws {
+        var limits = MailboxLimits.none
+        limits.storedPerInstanceMax = 2
+        let example = try Example(limits: limits)
+        for seconds in [10, 60, 60] as [UInt32] { _ = try example.send(seconds: seconds) }
+        try example.pass(milliseconds: 10_000)
+        let departure = Acknowledgement.Departure(
+            connectionNumber: 1, position: MessageSequence(3), throttleFull: Instant(rawValue: 0),
+            seen: example.world.now)
+        _ = try example.world.apply(
+            .acknowledge([
+                Acknowledgement(
+                    project: example.world.project, ordinal: example.instance.ordinal,
+                    holder: example.instance.holder, through: LaneMarks(.none), departure: departure
+                )
+            ]))
+        try example.world.connect(
+            example.instance, .active, taken: [1, 2, 3], loop: 0, isHasty: false)
+        let told = try example.frames()
+        #expect(told == [.deleted(streamID: 4, count: 3)])
     }
 
     @Test("STO-1 STO-2 a message before a notice is acknowledged without the notice")

@@ -177,9 +177,9 @@ package struct MailboxReplay: Sendable {
         return left
     }
 
-    /// OPS-7: discards all stored messages at `now`, as an overflow at the last added entry does.
+    /// OPS-7: discards all messages stored at `now`. The number includes all discards before.
     package mutating func discardAll(at now: Instant) {
-        let count = (overflow?.count ?? 0) + UInt64(left(at: now).count)
+        let count = discardedCount + UInt64(left(at: now).count)
         discardStored(count: count, through: through, at: now)
     }
 

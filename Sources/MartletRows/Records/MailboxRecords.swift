@@ -192,6 +192,12 @@ public struct MailboxState: Sendable, Hashable {
     /// STO-1: the absence whose discards are not written down yet.
     public var absence: Absence { .away(from: awayFrom, through: awayThrough) }
 
+    /// STO-1: whether no connection has told the notice of the discards: the absence is older than they are, and the
+    /// device has not acknowledged all that is before them.
+    package var isNoticeUntold: Bool {
+        discardedCount > 0 && discardedThrough > max(awayFrom, acknowledged.lowest)
+    }
+
     /// The last sequence before the log.
     @inlinable public var logStart: MessageSequence { max(acknowledged.lowest, discardedThrough) }
 }

@@ -25,22 +25,37 @@ package struct Absences: Ledger {
     /// a commit that failed. A message that the device has was given to it on a connection, so the absence began
     /// behind that message. Otherwise the message could be the last discarded one, and its stream ID would count as
     /// the acknowledgement of the notice.
-    /// - Parameter taken: the last message that the device has taken, as it says.
+    /// - Parameter taken: stream IDs of messages that the device has taken, as it says.
     func endAbsence(
         of ordinal: Ordinal, in project: ProjectNumber, through last: MessageSequence,
-        taken: MessageSequence = .none, now: Instant, limits: MailboxLimits
+        taken: [UInt64] = [], now: Instant, limits: MailboxLimits
     ) throws(StorageError) {
         guard let instance = try instances.instance(ordinal, in: project),
             let owner = try log.owner(instance, in: project)
         else { return }
-        var state = try mailboxes.state(of: ordinal, in: project)
-        let has = max(taken, state.acknowledged.highest)
-        if last < state.discardedThrough || has >= state.discardedThrough {
-            try renumberNotice(owner, instance, &state, now: now, limits: limits)
-        }
+        let before = try mailboxes.state(of: ordinal, in: project)
+        let has = max(MessageSequence(taken.max() ?? 0), before.acknowledged.highest)
+        var state = before
         state.awayThrough = min(state.awayThrough, last)
         state.awayFrom = max(state.awayFrom, min(has, last))
         try discard(by: state.absence, owner, instance, &state, now: now, limits: limits)
+        let mayHaveLast = last < before.discardedThrough || has >= before.discardedThrough
+        if mayHaveLast, before.isNoticeUntold, state.discardedThrough == before.discardedThrough {
+            try renumberNotice(owner, instance, state, taken: taken, now: now, limits: limits)
+        }
+    }
+
+    /// OPS-7: an instance has left at `position`, and the store has not known of the connection.
+    func leftUnknown(
+        _ ordinal: Ordinal, in project: ProjectNumber, position: MessageSequence, now: Instant,
+        limits: MailboxLimits
+    ) throws(StorageError) {
+        let state = try mailboxes.state(of: ordinal, in: project)
+        guard state.isNoticeUntold, state.discardedThrough <= position,
+            let instance = try instances.instance(ordinal, in: project),
+            let owner = try log.owner(instance, in: project)
+        else { return }
+        try renumberNotice(owner, instance, state, taken: [], now: now, limits: limits)
     }
 
     /// OPS-7: gives the notice of discards a stream ID that no message of the instance has. The store has discarded
@@ -48,46 +63,61 @@ package struct Absences: Ledger {
     /// the stream ID of a delivered message, the device would take the notice for that message, and the
     /// acknowledgement of the message would count for the notice.
     ///
-    /// The notice is still untold, because the absence is older than the discards. Messages of the instance directly
-    /// behind the discards are discarded too, up to the first sequence without one.
+    /// Messages of the instance directly behind the discards are discarded too, up to the first sequence without one.
+    /// - Parameter taken: as for `endAbsence`. These messages count as acknowledged.
     private func renumberNotice(
-        _ owner: MailboxOwner, _ instance: Instance, _ state: inout MailboxState, now: Instant,
-        limits: MailboxLimits
+        _ owner: MailboxOwner, _ instance: Instance, _ before: MailboxState, taken: [UInt64],
+        now: Instant, limits: MailboxLimits
     ) throws(StorageError) {
         let (ordinal, number) = (instance.ordinal, instance.project)
-        let first = state.discardedThrough
-        guard state.discardedCount > 0, first > state.awayFrom,
-            var project = try projects.project(number)
-        else { return }
-        var replay = MailboxReplay(
-            limits: limits, after: first, absence: .away(from: first, through: first),
-            discarded: (state.discardedCount, first), keepsReplaced: true)
+        guard var project = try projects.project(number) else { return }
+        let (first, taken) = (before.discardedThrough, Set(taken))
         var next = MessageSequence(first.rawValue + 1)
-        while try log.isLogged(next, for: ordinal, in: number) {
+        // A message that the device has may be gone from the log.
+        while true {
+            if !taken.contains(next.rawValue), try !log.isLogged(next, for: ordinal, in: number) {
+                break
+            }
             next = MessageSequence(next.rawValue + 1)
         }
+        var replay = MailboxReplay(
+            limits: limits, after: first, absence: .away(from: first, through: first),
+            discarded: (before.discardedCount, first), keepsReplaced: true)
         var rows: [LoggedRow] = []
         _ = try log.forEachLoggedRow(
             for: owner, after: first, rowsMax: Int(clamping: next.rawValue - first.rawValue)
         ) { row in
             guard row.entry.sequence < next else { return }
-            replay.add(row.entry)
             rows.append(row)
+            var entry = row.entry
+            if taken.contains(entry.sequence.rawValue) { entry.isAcknowledged = true }
+            replay.add(entry)
         }
         replay.discardAll(at: now)
         let taker = Taker(instance)
-        for row in rows { try outcomes.countDropped(row, replay, for: taker, now: now) }
+        for row in rows {
+            let isTaken = taken.contains(row.entry.sequence.rawValue)
+            if isTaken, !row.entry.isAcknowledged, row.entry.expires > now {
+                outcomes.count(.acknowledged, of: row.entry, for: taker)
+            } else {
+                try outcomes.countDropped(row, replay, for: taker, now: now)
+            }
+            if row.isDirect {
+                try messages.removeInboxRow(ordinal, row.row, in: number, isTaken: isTaken)
+            }
+        }
         if project.lastSequence < next {
             project.lastSequence = next
             try projects.put(project, isNew: false)
         }
-        let before = state
+        var state = before
         state.discardedThrough = next
         state.discardedCount = replay.discardedCount
         // The stream ID is right from here on. Nothing before it is left for the absence to count.
         state.awayFrom = max(state.awayFrom, next)
         try mailboxes.put(state, after: before, of: ordinal, in: number)
         try messages.removeInbox(of: ordinal, in: number, through: next, isTaken: false)
+        try mailboxes.removeIdleMarks(of: ordinal, in: number, through: state.logStart)
     }
 
     /// Writes down the discards of an absence (STO-1), if the absence has any.

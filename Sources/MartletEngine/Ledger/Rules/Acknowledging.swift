@@ -152,6 +152,10 @@ package struct Acknowledging: Ledger {
         }
         if let departure = acknowledgement.departure {
             let connection = try mailboxes.connection(key)?.start
+            if connection == nil {
+                try absences.leftUnknown(
+                    ordinal, in: project, position: departure.position, now: now, limits: limits)
+            }
             if connection.map({ $0.number <= departure.connectionNumber }) ?? true {
                 try mailboxes.leave(ordinal, in: project, position: departure.position)
             }
@@ -175,7 +179,7 @@ package struct Acknowledging: Ledger {
         else { return }
         try absences.endAbsence(
             of: ordinal, in: project, through: arrival,
-            taken: MessageSequence(acknowledgement.single.max() ?? 0), now: now, limits: limits)
+            taken: acknowledgement.single, now: now, limits: limits)
         let before = try mailboxes.state(of: ordinal, in: project)
         var state = before
         state.awayFrom = max(state.awayFrom, arrival)
