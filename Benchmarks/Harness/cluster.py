@@ -11,7 +11,7 @@ import statistics
 import threading
 import time
 
-from cluster_machines import PROJECT, Machines, Senders, Served, applied, client, cpu, project
+from cluster_machines import NODES, PROJECT, Machines, Senders, Served, applied, client, cpu, project
 from tools import Folder, generator, lines, measurements, medians, table
 
 DIRECT = {1: 500, 16: 6000, 256: 30_000}
@@ -66,31 +66,38 @@ class Measuring(Machines):
     # With and without the log
 
     def beside(self, repeats):
-        found = {"alone": [], "cluster": []}
+        """A broker alone, one node with the log, and three nodes of which one is measured: the difference between the
+        first two is the log, and that between the last two are the followers on the same cores."""
+        found = {"alone": [], "log": [], "cluster": []}
         for number in range(repeats):
             with self.alone() as node:
                 found["alone"].append(self.load(node, "alone", number))
-            with self.cluster() as cluster:
-                found["cluster"].append(self.load(cluster.active(), "cluster", number))
-        alone, cluster = medians(found["alone"]), medians(found["cluster"])
+            for name, nodes in (("log", NODES[:1]), ("cluster", NODES)):
+                with self.cluster(nodes) as cluster:
+                    found[name].append(self.load(cluster.active(), name, number))
+        alone, log, cluster = sides = [medians(found[name]) for name in found]
         rows = []
         for window in DIRECT:
             key = f"direct {window}"
-            part = cluster[f"{key} rate"] / alone[f"{key} rate"]
-            self.report.at_least(
-                f"accepted/s of a cluster against a broker alone, {window} outstanding", part,
-                PARTS[window], "{:.2f}×", "cluster rate")
+            parts = [side[f"{key} rate"] / alone[f"{key} rate"] for side in (log, cluster)]
+            for name, goal, part in zip(("one node with the log", "a cluster"), ("log", "cluster"), parts):
+                self.report.at_least(
+                    f"accepted/s of {name} against a broker alone, {window} outstanding", part,
+                    PARTS[window], "{:.2f}×", f"{goal} rate")
             rows.append([f"direct, stored, accepted/s, {window} outstanding; p50 ms"] + [
-                f"{side[f'{key} rate']:,.0f}; {side[f'{key} p50']:.2f}" for side in (alone, cluster)
-            ] + [f"{part:.2f}×"])
+                f"{side[f'{key} rate']:,.0f}; {side[f'{key} p50']:.2f}" for side in sides
+            ] + [f"{part:.2f}×" for part in parts])
         for kind in ("TTL 0", "stored"):
-            part = cluster[f"live {kind}"] / alone[f"live {kind}"]
-            self.report.at_least(
-                f"live deliveries/s of a cluster against a broker alone, {kind}", part, LIVE_PART,
-                "{:.2f}×", "cluster live")
+            parts = [side[f"live {kind}"] / alone[f"live {kind}"] for side in (log, cluster)]
+            for name, goal, part in zip(("one node with the log", "a cluster"), ("log", "cluster"), parts):
+                self.report.at_least(
+                    f"live deliveries/s of {name} against a broker alone, {kind}", part, LIVE_PART,
+                    "{:.2f}×", f"{goal} live")
             rows.append([f"live to {SUBSCRIBERS:,}, {kind}, deliveries/s, {WINDOW} outstanding"] + [
-                f"{side[f'live {kind}']:,.0f}" for side in (alone, cluster)] + [f"{part:.2f}×"])
-        return table(["all connections on the active node", "alone", "cluster", ""], rows)
+                f"{side[f'live {kind}']:,.0f}" for side in sides] + [f"{part:.2f}×" for part in parts])
+        return table(
+            ["all connections on the active node", "alone", "one node with the log", "three nodes",
+             "log / alone", "three / alone"], rows)
 
     def load(self, node, name, number):
         served, found = Served(self.binaries, node), {}
@@ -278,7 +285,7 @@ class Measuring(Machines):
     def join(self):
         with Folder() as folder:
             lines([self.binaries / "bench-store", "instances", f"{folder}/data", JOINING], core=None)
-            with self.cluster(data=f"{folder}/data") as cluster:
+            with self.cluster(NODES[:2], data=f"{folder}/data") as cluster:
                 active = cluster.active()
                 with self.loading(active):
                     began = time.monotonic()

@@ -73,8 +73,8 @@ class Machines:
                 trio.crash()
 
     @contextlib.contextmanager
-    def cluster(self, data=None):
-        """Three nodes that serve. With `data` they begin with this folder."""
+    def cluster(self, names=NODES, data=None):
+        """Nodes that serve. With `data` they begin with this folder."""
         processes, program = self.processes, self.binaries / "martlet"
 
         class Node(processes.Node):
@@ -96,7 +96,6 @@ class Machines:
                 shutil.move(data, folder / NODES[0])
             processes.run(program, "cluster", "init", "--data", folder / NODES[0], "--cluster",
                           trio.address)
-            names = NODES if data is None else NODES[:2]
             for name in names[1:]:
                 shutil.copytree(folder / NODES[0], folder / name)
             cluster.nodes = {name: Node(cluster, name) for name in names}
