@@ -210,12 +210,22 @@ struct RuleTests {
     /// know.
     enum Next: CaseIterable {
         case another, own, ownAndTaken, ownTakenAndExpired
+        /// The application has not taken the last discarded message.
+        case anotherAndLastNotTaken
 
-        var isTaken: Bool { self == .ownAndTaken || self == .ownTakenAndExpired }
+        /// The list in HELLO.
+        var taken: [UInt64] {
+            switch self {
+            case .another, .own: [1, 2, 3]
+            case .ownAndTaken, .ownTakenAndExpired: [1, 2, 3, 4]
+            case .anotherAndLastNotTaken: [1, 2]
+            }
+        }
+        var isOwn: Bool { self != .another && self != .anotherAndLastNotTaken }
         /// The notice, by the first stream ID without a message of the device.
         var notice: Frame {
             switch self {
-            case .another: .deleted(streamID: 4, count: 3)
+            case .another, .anotherAndLastNotTaken: .deleted(streamID: 4, count: 3)
             case .own: .deleted(streamID: 5, count: 4)
             case .ownAndTaken, .ownTakenAndExpired: .deleted(streamID: 5, count: 3)
             }
@@ -232,14 +242,13 @@ struct RuleTests {
         let other = try example.world.register(app: "com.a", platform: .android)
         for seconds in [10, 60, 60] as [UInt32] { _ = try example.send(seconds: seconds) }
         _ = try example.send(
-            to: next == .another ? other.token.text : nil,
+            to: next.isOwn ? nil : other.token.text,
             seconds: next == .ownTakenAndExpired ? 10 : 60)
         // The expiry writes down the discards. Meanwhile the device was given all messages on another node, and the
         // news of that connection is lost with the node.
         try example.pass(milliseconds: 10_000)
         try example.world.connect(
-            example.instance, .active, taken: next.isTaken ? [1, 2, 3, 4] : [1, 2, 3], loop: 0,
-            isHasty: false)
+            example.instance, .active, taken: next.taken, loop: 0, isHasty: false)
         let told = try example.frames()
         #expect(told == [next.notice])
         let day = try example.world.dayCounts()
@@ -249,29 +258,6 @@ struct RuleTests {
         // A message after the notice comes as ever.
         _ = try example.send()
         #expect(ids(try example.frames()) == [5])
-    }
-
-    @Test("STO-1 OPS-7 the end of an unknown connection gives the notice a stream ID of its own")
-    func noticeAfterDeparture() throws {
-        var limits = MailboxLimits.none
-        limits.storedPerInstanceMax = 2
-        let example = try Example(limits: limits)
-        for seconds in [10, 60, 60] as [UInt32] { _ = try example.send(seconds: seconds) }
-        try example.pass(milliseconds: 10_000)
-        let departure = Acknowledgement.Departure(
-            connectionNumber: 1, position: MessageSequence(3), throttleFull: Instant(rawValue: 0),
-            seen: example.world.now)
-        _ = try example.world.apply(
-            .acknowledge([
-                Acknowledgement(
-                    project: example.world.project, ordinal: example.instance.ordinal,
-                    holder: example.instance.holder, through: LaneMarks(.none), departure: departure
-                )
-            ]))
-        try example.world.connect(
-            example.instance, .active, taken: [1, 2, 3], loop: 0, isHasty: false)
-        let told = try example.frames()
-        #expect(told == [.deleted(streamID: 4, count: 3)])
     }
 
     @Test("STO-1 STO-2 a message before a notice is acknowledged without the notice")

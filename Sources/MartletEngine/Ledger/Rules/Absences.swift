@@ -25,37 +25,28 @@ package struct Absences: Ledger {
     /// a commit that failed. A message that the device has was given to it on a connection, so the absence began
     /// behind that message. Otherwise the message could be the last discarded one, and its stream ID would count as
     /// the acknowledgement of the notice.
-    /// - Parameter taken: stream IDs of messages that the device has taken, as it says.
+    /// - Parameter arrival: has the stream IDs of messages that the device has taken, as it says.
     func endAbsence(
         of ordinal: Ordinal, in project: ProjectNumber, through last: MessageSequence,
-        taken: [UInt64] = [], now: Instant, limits: MailboxLimits
+        arrival: Acknowledgement? = nil, now: Instant, limits: MailboxLimits
     ) throws(StorageError) {
         guard let instance = try instances.instance(ordinal, in: project),
             let owner = try log.owner(instance, in: project)
         else { return }
         let before = try mailboxes.state(of: ordinal, in: project)
-        let has = max(MessageSequence(taken.max() ?? 0), before.acknowledged.highest)
+        let has = max(
+            MessageSequence(arrival?.single.max() ?? 0), before.acknowledged.highest)
         var state = before
         state.awayThrough = min(state.awayThrough, last)
         state.awayFrom = max(state.awayFrom, min(has, last))
         try discard(by: state.absence, owner, instance, &state, now: now, limits: limits)
-        let mayHaveLast = last < before.discardedThrough || has >= before.discardedThrough
-        if mayHaveLast, before.isNoticeUntold, state.discardedThrough == before.discardedThrough {
-            try renumberNotice(owner, instance, state, taken: taken, now: now, limits: limits)
+        // A message from behind the end of the last connection that is known came on an unknown one.
+        let hadUnknown = has > max(before.awayFrom, before.acknowledged.lowest)
+        if hadUnknown || last < before.discardedThrough, before.isNoticeUntold,
+            state.discardedThrough == before.discardedThrough
+        {
+            try renumberNotice(owner, instance, state, arrival, now: now, limits: limits)
         }
-    }
-
-    /// OPS-7: an instance has left at `position`, and the store has not known of the connection.
-    func leftUnknown(
-        _ ordinal: Ordinal, in project: ProjectNumber, position: MessageSequence, now: Instant,
-        limits: MailboxLimits
-    ) throws(StorageError) {
-        let state = try mailboxes.state(of: ordinal, in: project)
-        guard state.isNoticeUntold, state.discardedThrough <= position,
-            let instance = try instances.instance(ordinal, in: project),
-            let owner = try log.owner(instance, in: project)
-        else { return }
-        try renumberNotice(owner, instance, state, taken: [], now: now, limits: limits)
     }
 
     /// OPS-7: gives the notice of discards a stream ID that no message of the instance has. The store has discarded
@@ -64,14 +55,14 @@ package struct Absences: Ledger {
     /// acknowledgement of the message would count for the notice.
     ///
     /// Messages of the instance directly behind the discards are discarded too, up to the first sequence without one.
-    /// - Parameter taken: as for `endAbsence`. These messages count as acknowledged.
+    /// - Parameter arrival: has messages that count as acknowledged.
     private func renumberNotice(
-        _ owner: MailboxOwner, _ instance: Instance, _ before: MailboxState, taken: [UInt64],
-        now: Instant, limits: MailboxLimits
+        _ owner: MailboxOwner, _ instance: Instance, _ before: MailboxState,
+        _ arrival: Acknowledgement?, now: Instant, limits: MailboxLimits
     ) throws(StorageError) {
         let (ordinal, number) = (instance.ordinal, instance.project)
         guard var project = try projects.project(number) else { return }
-        let (first, taken) = (before.discardedThrough, Set(taken))
+        let (first, taken) = (before.discardedThrough, Set(arrival?.single ?? []))
         var next = MessageSequence(first.rawValue + 1)
         // A message that the device has may be gone from the log.
         while true {
@@ -96,9 +87,12 @@ package struct Absences: Ledger {
         replay.discardAll(at: now)
         let taker = Taker(instance)
         for row in rows {
-            let isTaken = taken.contains(row.entry.sequence.rawValue)
-            if isTaken, !row.entry.isAcknowledged, row.entry.expires > now {
-                outcomes.count(.acknowledged, of: row.entry, for: taker)
+            let entry = row.entry
+            let isTaken = taken.contains(entry.sequence.rawValue)
+            if let arrival, isTaken, !entry.isAcknowledged, entry.content != .discarded,
+                entry.expires > now
+            {
+                outcomes.count(arrival.event, of: entry, for: taker)
             } else {
                 try outcomes.countDropped(row, replay, for: taker, now: now)
             }

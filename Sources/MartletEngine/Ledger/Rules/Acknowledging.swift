@@ -41,6 +41,11 @@ package struct Acknowledging: Ledger {
             for (from, one) in waiting {
                 let isWhole = budget.isWhole(one)
                 guard isWhole || budget.hasRoom(one.project) else {
+                    // The absence ends with the list in HELLO, and not with the news of the connection, which comes
+                    // before the rest.
+                    if one.arrival != nil, try isOfHolder(one) {
+                        try endAbsence(one, now: now, limits: limits)
+                    }
                     later[from].append(one)
                     continue
                 }
@@ -66,9 +71,7 @@ package struct Acknowledging: Ledger {
     ) throws(StorageError) -> Acknowledgement? {
         let (ordinal, project) = (acknowledgement.ordinal, acknowledgement.project)
         let key = Key.ordinal(ordinal, in: project)
-        // The instance may have left between its acknowledgement and this transaction.
-        guard let instance = try raw.get(.instances, key) else { return nil }
-        if let holder = acknowledgement.holder, try InstanceRow.holder(instance) != holder {
+        guard try isOfHolder(acknowledgement), let instance = try raw.get(.instances, key) else {
             return nil
         }
         let taker = try Taker(instance, ordinal, in: project)
@@ -152,10 +155,6 @@ package struct Acknowledging: Ledger {
         }
         if let departure = acknowledgement.departure {
             let connection = try mailboxes.connection(key)?.start
-            if connection == nil {
-                try absences.leftUnknown(
-                    ordinal, in: project, position: departure.position, now: now, limits: limits)
-            }
             if connection.map({ $0.number <= departure.connectionNumber }) ?? true {
                 try mailboxes.leave(ordinal, in: project, position: departure.position)
             }
@@ -163,6 +162,15 @@ package struct Acknowledging: Ledger {
         let isDone =
             through == acknowledgement.through && single.count == acknowledgement.single.count
         return isDone ? nil : acknowledgement.rest(behind: single.count)
+    }
+
+    /// Whether the ordinal still has the holder that has acknowledged. The instance may have left between its
+    /// acknowledgement and this transaction.
+    private func isOfHolder(_ acknowledgement: Acknowledgement) throws(StorageError) -> Bool {
+        let key = Key.ordinal(acknowledgement.ordinal, in: acknowledgement.project)
+        guard let instance = try raw.get(.instances, key) else { return false }
+        guard let holder = acknowledgement.holder else { return true }
+        return try InstanceRow.holder(instance) == holder
     }
 
     /// Ends the lost connection of an instance that arrives or departs, and the absence of an instance that arrives.
@@ -179,7 +187,7 @@ package struct Acknowledging: Ledger {
         else { return }
         try absences.endAbsence(
             of: ordinal, in: project, through: arrival,
-            taken: acknowledgement.single, now: now, limits: limits)
+            arrival: acknowledgement, now: now, limits: limits)
         let before = try mailboxes.state(of: ordinal, in: project)
         var state = before
         state.awayFrom = max(state.awayFrom, arrival)
