@@ -141,10 +141,21 @@ extension Delivery {
         late[index] = nil
     }
 
-    /// Takes back departures that the committer could not write. They precede later acknowledgements.
-    package mutating func keep(_ departures: [Acknowledgement]) {
-        guard !departures.isEmpty else { return }
-        queuedAcknowledgements.insert(contentsOf: departures, at: 0)
+    /// Takes back departures, and the lists in HELLOs, that the committer could not write. They precede later
+    /// acknowledgements. A list goes before the news of its connection: with the list the store knows which messages the
+    /// device has when it decides on the discards of the absence. Lists without room are dropped.
+    package mutating func keep(_ acknowledgements: [Acknowledgement]) {
+        var kept: [Acknowledgement] = []
+        for one in acknowledgements {
+            guard
+                one.departure != nil
+                    || singleCount + one.single.count <= Self.singleAcknowledgementsMax
+            else { continue }
+            singleCount += one.single.count
+            kept.append(one)
+        }
+        guard !kept.isEmpty else { return }
+        queuedAcknowledgements.insert(contentsOf: kept, at: 0)
         hasUrgentAcknowledgements = true
     }
 

@@ -154,10 +154,13 @@ extension Delivery {
         var discarded: MessageSequence?
         // The notice of a doze's discards waits for the end of the doze.
         if !device.pointee.isSettled || !device.pointee.isDozing,
-            reading.replay.discardedCount > 0,
-            reading.replay.discardedThrough.rawValue > device.pointee.toldThrough
+            reading.replay.discardedCount > 0
         {
-            discarded = reading.replay.discardedThrough
+            let through = reading.replay.discardedThrough
+            let isKnown = through.rawValue == device.pointee.discardedThrough
+            let notice =
+                isKnown ? max(through.rawValue, device.pointee.noticeStreamID) : through.rawValue
+            if notice > device.pointee.toldThrough { discarded = MessageSequence(notice) }
         }
         let dropped = reading.replay.droppedThrough
         if dropped > .none {
@@ -279,6 +282,7 @@ extension Delivery {
         {
             device.pointee.discardedThrough = overflow.through.rawValue
             device.pointee.discardedCount = overflow.count
+            device.pointee.noticeStreamID = 0
         }
         session.pointee.highestDelivered = max(session.pointee.highestDelivered, sequence)
         return true

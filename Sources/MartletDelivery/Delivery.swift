@@ -294,6 +294,7 @@ package struct Delivery: ~Copyable {
         if isStale || state.discardedThrough.rawValue >= device.pointee.discardedThrough {
             device.pointee.discardedThrough = state.discardedThrough.rawValue
             device.pointee.discardedCount = state.discardedCount
+            device.pointee.noticeStreamID = state.noticeStreamID.rawValue
         }
         setThrottle(index, state.throttleFull, now)
         return self.reading(of: index)

@@ -23,6 +23,7 @@ struct DeviceSession {
         var awayThrough: UInt64 = 0
         var discardedThrough: UInt64 = 0
         var discardedCount: UInt64 = 0
+        var noticeStreamID: UInt64 = 0
         var toldThrough: UInt64 = 0
         var toldBehind: UInt64 = 0
         var noticeTakenThrough: UInt64 = 0
@@ -78,7 +79,8 @@ struct DeviceSession {
                 awayFrom: state.awayFrom.rawValue,
                 awayThrough: min(state.awayThrough, position).rawValue,
                 discardedThrough: state.discardedThrough.rawValue,
-                discardedCount: state.discardedCount))
+                discardedCount: state.discardedCount,
+                noticeStreamID: state.noticeStreamID.rawValue))
         self.details = details
     }
 
@@ -160,6 +162,11 @@ struct DeviceSession {
         get { details?.pointee.discardedCount ?? 0 }
         set { reserveDetails().pointee.discardedCount = newValue }
     }
+    /// OPS-7: the stream ID of the notice of the known discards, as `MailboxState` has it.
+    var noticeStreamID: UInt64 {
+        get { details?.pointee.noticeStreamID ?? 0 }
+        set { reserveDetails().pointee.noticeStreamID = newValue }
+    }
     /// STO-1: the stream ID of the last notice on this connection. 0: no notice.
     var toldThrough: UInt64 {
         get { details?.pointee.toldThrough ?? 0 }
@@ -217,8 +224,8 @@ struct DeviceSession {
         get { flags.contains(.stored) }
         set { set(.stored, newValue) }
     }
-    /// OPS-7: a notice of discards was told before the store knew of the connection. The store may have given the notice
-    /// another stream ID since (see `Absences`).
+    /// OPS-7: a notice of discards was told before the store knew of the connection. The store may give the notice
+    /// another stream ID with the news of the connection (see `Absences`).
     var isToldEarly: Bool {
         get { flags.contains(.toldEarly) }
         set { set(.toldEarly, newValue) }
@@ -283,7 +290,9 @@ struct DeviceSession {
     /// The known discards without an acknowledged notice. A notice of later discards too (STO-2) lies behind
     /// messages, so marks may pass the discards before the notice is acknowledged.
     var discarded: (count: UInt64, through: MessageSequence)? {
-        guard discardedCount > 0, discardedThrough > noticeTakenThrough else { return nil }
+        guard discardedCount > 0, max(discardedThrough, noticeStreamID) > noticeTakenThrough else {
+            return nil
+        }
         return (discardedCount, MessageSequence(discardedThrough))
     }
 }

@@ -47,8 +47,8 @@ extension Loop where Kernel: ~Copyable {
             send(frame, to: connection)
             resumeIfDrained(connection)
             closeIfDone(connection)
-        case .acknowledged(let batch, let areStored, let departures):
-            settleAcknowledgements(batch, areStored, departures)
+        case .acknowledged(let batch, let areStored, let again):
+            settleAcknowledgements(batch, areStored, again)
         case .stored(let id, let number):
             delivery.stored(id.index, connectionNumber: number)
         case .notStored(let id):
@@ -73,11 +73,11 @@ extension Loop where Kernel: ~Copyable {
     }
 
     private mutating func settleAcknowledgements(
-        _ batch: UInt64, _ areStored: Bool, _ departures: [Acknowledgement]
+        _ batch: UInt64, _ areStored: Bool, _ again: [Acknowledgement]
     ) {
         gathered.remove(batch)
         if !areStored, !isDraining {
-            delivery.keep(departures)
+            delivery.keep(again)
             lastAcknowledged = context.monotonic() + Self.storeRestMilliseconds
         }
         delivery.acknowledgementsSettled(batch, areStored: areStored)

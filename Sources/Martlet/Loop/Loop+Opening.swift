@@ -194,7 +194,6 @@ extension Loop where Kernel: ~Copyable {
                 state: state, taken: taken, connectionNumber: number, isBridge: isBridge),
             now: context.clock())
         if let replaced { replace(connections + Int(replaced)) }
-        handOverUrgent()
         tellConnected(connection)
         tellPeers(.connected(project.number, ordinal, connectionNumber: number))
     }
@@ -208,13 +207,14 @@ extension Loop where Kernel: ~Copyable {
         }
     }
 
-    /// STO-2: tells the store that the device is connected.
+    /// STO-2: tells the store that the device is connected, behind the lists in HELLOs and the ends of connections.
     mutating func tellConnected(_ connection: UnsafeMutablePointer<Connection>) {
         guard case .device(let project, let ordinal, let holder) = connection.pointee.principal,
             let mine = delivery.session(of: ordinal, in: project),
             mine.index == connection.pointee.id.index
         else { return }
         connection.pointee.noteSeen(lastTick)
+        handOverUrgent()
         requests.append(
             Request(
                 command: .connected(

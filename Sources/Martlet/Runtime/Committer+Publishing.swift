@@ -17,10 +17,11 @@ extension Committer {
         _ batch: UInt64, _ command: Command, _ outcome: Outcome
     ) -> LoopMessage {
         guard case .refused = outcome, case .acknowledge(let lost, _) = command else {
-            return .acknowledged(batch: batch, areStored: true, departures: [])
+            return .acknowledged(batch: batch, areStored: true, again: [])
         }
         return .acknowledged(
-            batch: batch, areStored: false, departures: lost.filter { $0.departure != nil })
+            batch: batch, areStored: false,
+            again: lost.filter { $0.departure != nil || $0.arrival != nil })
     }
 
     /// Hands the outcomes of a batch to the callers and the loops.

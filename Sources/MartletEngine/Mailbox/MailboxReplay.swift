@@ -177,12 +177,6 @@ package struct MailboxReplay: Sendable {
         return left
     }
 
-    /// OPS-7: discards all messages stored at `now`. The number includes all discards before.
-    package mutating func discardAll(at now: Instant) {
-        let count = discardedCount + UInt64(left(at: now).count)
-        discardStored(count: count, through: through, at: now)
-    }
-
     private mutating func addPlain(_ entry: LogEntry) {
         guard isCounted(entry) else {
             if limits.storedPerInstanceMax > 0, entry.sequence <= absence.through,
@@ -202,10 +196,18 @@ package struct MailboxReplay: Sendable {
             let count =
                 carried.count + counted.count + underway.count { $0 > entry.accepted }
                 + (collapsible + opaque).count { !$0.isAcknowledged } + 1
-            discardStored(
-                count: (overflow?.count ?? 0) + UInt64(count), through: entry.sequence,
-                at: entry.accepted)
+            overflow = ((overflow?.count ?? 0) + UInt64(count), entry.sequence)
+            if keepsReplaced { overflows.append((entry.sequence, entry.accepted)) }
+            droppedThrough = entry.sequence
+            inactive.count = 0
             if entry.isAcknowledged { forgetDiscarded() }
+            carried.removeAll()
+            underway.removeAll()
+            counted.removeAll()
+            uncounted.removeAll()
+            collapsible.removeAll()
+            opaque.removeAll()
+            nextExpiry = nil
             return
         }
         counted.append(entry)
@@ -213,20 +215,6 @@ package struct MailboxReplay: Sendable {
             counted.count <= limits.storedPerInstanceMax,
             "STO-1: a mailbox counts no more messages than it may store.")
         note(entry.expires)
-    }
-
-    private mutating func discardStored(count: UInt64, through: MessageSequence, at now: Instant) {
-        overflow = (count, through)
-        if keepsReplaced { overflows.append((through, now)) }
-        droppedThrough = through
-        inactive.count = 0
-        carried.removeAll()
-        underway.removeAll()
-        counted.removeAll()
-        uncounted.removeAll()
-        collapsible.removeAll()
-        opaque.removeAll()
-        nextExpiry = nil
     }
 
     private mutating func addCollapsible(_ entry: LogEntry, _ key: CollapseDigest) {

@@ -167,6 +167,8 @@ public struct MailboxState: Sendable, Hashable {
     public var discardedThrough: MessageSequence
     /// The number of discarded messages that the instance was not told of yet.
     public var discardedCount: UInt64
+    /// OPS-7: the stream ID of the notice, if a message of the instance may have the last discarded one's. Otherwise 0.
+    public var noticeStreamID: MessageSequence = .none
     /// The connection was lost in an earlier run of the broker, and its end is not written into the state yet. Until
     /// then, the messages that STO-1 counts are unknown.
     public var hasLostConnection = false
@@ -192,11 +194,8 @@ public struct MailboxState: Sendable, Hashable {
     /// STO-1: the absence whose discards are not written down yet.
     public var absence: Absence { .away(from: awayFrom, through: awayThrough) }
 
-    /// STO-1: whether no connection has told the notice of the discards: the absence is older than they are, and the
-    /// device has not acknowledged all that is before them.
-    package var isNoticeUntold: Bool {
-        discardedCount > 0 && discardedThrough > max(awayFrom, acknowledged.lowest)
-    }
+    /// STO-1: the stream ID of the notice of the discards.
+    package var notice: MessageSequence { max(discardedThrough, noticeStreamID) }
 
     /// The last sequence before the log.
     @inlinable public var logStart: MessageSequence { max(acknowledged.lowest, discardedThrough) }

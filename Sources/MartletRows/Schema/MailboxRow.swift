@@ -6,6 +6,7 @@
 //   short, 16 bytes: u64 mark of every lane ‖ i64 seen
 //   long, 72 bytes:  4 × u64 mark, lane by lane ‖ i64 seen ‖ u64 away from ‖ i64 throttle full ‖
 //                    u64 discarded through ‖ u64 discarded count
+//   80 bytes:        the long form ‖ u64 stream ID of the notice
 //
 // The beginning of a connection is in the table `connections`, with a row per connection, because a new run of the
 // broker looks through all connections.
@@ -28,7 +29,7 @@ package enum MailboxRow {
         case 16:
             state.acknowledged = LaneMarks(MessageSequence(word(0)))
             state.seen = instant(1)
-        case 72:
+        case 72, 80:
             for lane in 0..<Lane.count {
                 state.acknowledged[Lane(rawValue: UInt8(lane))] = MessageSequence(word(lane))
             }
@@ -37,6 +38,7 @@ package enum MailboxRow {
             state.throttleFull = instant(6)
             state.discardedThrough = MessageSequence(word(7))
             state.discardedCount = word(8)
+            if bytes.count == 80 { state.noticeStreamID = MessageSequence(word(9)) }
         default: throw RecordReader(bytes, of: .mailboxes).damaged()
         }
         return state
@@ -55,7 +57,7 @@ package enum MailboxRow {
         // notice, even if the marks are higher.
         let isDiscarded = state.discardedThrough > lowest || state.discardedCount > 0
         var writer = RecordWriter()
-        writer.bytes.reserveCapacity(72)
+        writer.bytes.reserveCapacity(80)
         guard state.acknowledged.isEven, awayFrom == .none, !isThrottled, !isDiscarded else {
             for lane in 0..<Lane.count {
                 writer.append(state.acknowledged[Lane(rawValue: UInt8(lane))].rawValue)
@@ -65,6 +67,9 @@ package enum MailboxRow {
             writer.append(isThrottled ? state.throttleFull.millisecondsSince1970 : 0)
             writer.append(isDiscarded ? state.discardedThrough.rawValue : 0)
             writer.append(isDiscarded ? state.discardedCount : 0)
+            if state.discardedCount > 0, state.noticeStreamID > .none {
+                writer.append(state.noticeStreamID.rawValue)
+            }
             return writer.bytes
         }
         writer.append(lowest.rawValue)

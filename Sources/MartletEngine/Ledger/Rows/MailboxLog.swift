@@ -86,21 +86,6 @@ package struct MailboxLog: Ledger {
         }
     }
 
-    /// Whether the log of an instance has a message, or a notice, with a sequence. A device can send any number.
-    func isLogged(
-        _ sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber
-    ) throws(StorageError) -> Bool {
-        if try raw.get(.inbox, .inbox(ordinal, sequence, in: project)) != nil { return true }
-        for row in [LogRow(sequence), LogRow(sequence, isDiscarded: true)] {
-            if let blob = try raw.get(.recipients, .log(row, in: project)),
-                RecipientSetView.contains(ordinal, in: blob) ?? false
-            {
-                return true
-            }
-        }
-        return false
-    }
-
     private func logEntry(
         _ row: LogRow, _ bytes: UnsafeRawBufferPointer, for owner: MailboxOwner
     ) throws(StorageError) -> LogEntry? {

@@ -25,93 +25,56 @@ package struct Absences: Ledger {
     /// a commit that failed. A message that the device has was given to it on a connection, so the absence began
     /// behind that message. Otherwise the message could be the last discarded one, and its stream ID would count as
     /// the acknowledgement of the notice.
-    /// - Parameter arrival: has the stream IDs of messages that the device has taken, as it says.
+    /// - Parameter taken: the last message that the device has taken, as it says.
     func endAbsence(
         of ordinal: Ordinal, in project: ProjectNumber, through last: MessageSequence,
-        arrival: Acknowledgement? = nil, now: Instant, limits: MailboxLimits
+        taken: MessageSequence = .none, now: Instant, limits: MailboxLimits
     ) throws(StorageError) {
         guard let instance = try instances.instance(ordinal, in: project),
             let owner = try log.owner(instance, in: project)
         else { return }
         let before = try mailboxes.state(of: ordinal, in: project)
-        let has = max(
-            MessageSequence(arrival?.single.max() ?? 0), before.acknowledged.highest)
+        let has = max(taken, before.acknowledged.highest)
         var state = before
         state.awayThrough = min(state.awayThrough, last)
         state.awayFrom = max(state.awayFrom, min(has, last))
         try discard(by: state.absence, owner, instance, &state, now: now, limits: limits)
-        // A message from behind the end of the last connection that is known came on an unknown one.
-        let hadUnknown = has > max(before.awayFrom, before.acknowledged.lowest)
-        if hadUnknown || last < before.discardedThrough, before.isNoticeUntold,
-            state.discardedThrough == before.discardedThrough
-        {
-            try renumberNotice(owner, instance, state, arrival, now: now, limits: limits)
-        }
+        guard state.discardedThrough == before.discardedThrough,
+            mayHaveLastDiscarded(before, began: last, has: has)
+        else { return }
+        try renumberNotice(of: ordinal, in: project, state)
     }
 
-    /// OPS-7: gives the notice of discards a stream ID that no message of the instance has. The store has discarded
-    /// messages before the news of a connection came, and another node may have delivered them on the connection. With
-    /// the stream ID of a delivered message, the device would take the notice for that message, and the
-    /// acknowledgement of the message would count for the notice.
-    ///
-    /// Messages of the instance directly behind the discards are discarded too, up to the first sequence without one.
-    /// - Parameter arrival: has messages that count as acknowledged.
+    /// OPS-7: whether a device may have the last discarded message. The store has discarded messages before the news of a
+    /// connection came, and another node may have delivered them on the connection.
+    /// - Parameters:
+    ///   - last: the project's last message when the connection began.
+    ///   - has: the last message that the device is known to have.
+    private func mayHaveLastDiscarded(
+        _ state: MailboxState, began last: MessageSequence, has: MessageSequence
+    ) -> Bool {
+        let (through, lowest) = (state.discardedThrough, state.acknowledged.lowest)
+        // Marks that have passed the discards in all lanes are those of a session that has told the notice.
+        guard state.discardedCount > 0, state.noticeStreamID == .none, through > lowest else {
+            return false
+        }
+        // A message from behind the end of the last connection that is known came on an unknown one, which has not told
+        // the notice.
+        let hadUnknown = has > max(state.awayFrom, lowest)
+        return last < through || hadUnknown && through > state.awayFrom
+    }
+
+    /// OPS-7: gives the notice of discards a stream ID that no message has. With the stream ID of a delivered message, the
+    /// device would take the notice for that message, and the acknowledgement of the message would count for the notice.
     private func renumberNotice(
-        _ owner: MailboxOwner, _ instance: Instance, _ before: MailboxState,
-        _ arrival: Acknowledgement?, now: Instant, limits: MailboxLimits
+        of ordinal: Ordinal, in number: ProjectNumber, _ before: MailboxState
     ) throws(StorageError) {
-        let (ordinal, number) = (instance.ordinal, instance.project)
         guard var project = try projects.project(number) else { return }
-        let (first, taken) = (before.discardedThrough, Set(arrival?.single ?? []))
-        var next = MessageSequence(first.rawValue + 1)
-        // A message that the device has may be gone from the log.
-        while true {
-            if !taken.contains(next.rawValue), try !log.isLogged(next, for: ordinal, in: number) {
-                break
-            }
-            next = MessageSequence(next.rawValue + 1)
-        }
-        var replay = MailboxReplay(
-            limits: limits, after: first, absence: .away(from: first, through: first),
-            discarded: (before.discardedCount, first), keepsReplaced: true)
-        var rows: [LoggedRow] = []
-        _ = try log.forEachLoggedRow(
-            for: owner, after: first, rowsMax: Int(clamping: next.rawValue - first.rawValue)
-        ) { row in
-            guard row.entry.sequence < next else { return }
-            rows.append(row)
-            var entry = row.entry
-            if taken.contains(entry.sequence.rawValue) { entry.isAcknowledged = true }
-            replay.add(entry)
-        }
-        replay.discardAll(at: now)
-        let taker = Taker(instance)
-        for row in rows {
-            let entry = row.entry
-            let isTaken = taken.contains(entry.sequence.rawValue)
-            if let arrival, isTaken, !entry.isAcknowledged, entry.content != .discarded,
-                entry.expires > now
-            {
-                outcomes.count(arrival.event, of: entry, for: taker)
-            } else {
-                try outcomes.countDropped(row, replay, for: taker, now: now)
-            }
-            if row.isDirect {
-                try messages.removeInboxRow(ordinal, row.row, in: number, isTaken: isTaken)
-            }
-        }
-        if project.lastSequence < next {
-            project.lastSequence = next
-            try projects.put(project, isNew: false)
-        }
+        project.lastSequence = MessageSequence(project.lastSequence.rawValue + 1)
+        try projects.put(project, isNew: false)
         var state = before
-        state.discardedThrough = next
-        state.discardedCount = replay.discardedCount
-        // The stream ID is right from here on. Nothing before it is left for the absence to count.
-        state.awayFrom = max(state.awayFrom, next)
+        state.noticeStreamID = project.lastSequence
         try mailboxes.put(state, after: before, of: ordinal, in: number)
-        try messages.removeInbox(of: ordinal, in: number, through: next, isTaken: false)
-        try mailboxes.removeIdleMarks(of: ordinal, in: number, through: state.logStart)
     }
 
     /// Writes down the discards of an absence (STO-1), if the absence has any.
@@ -169,6 +132,7 @@ package struct Absences: Ledger {
         let before = state
         state.discardedThrough = overflow.through
         state.discardedCount = overflow.count
+        state.noticeStreamID = .none
         try mailboxes.put(state, after: before, of: ordinal, in: project)
         try messages.removeInbox(
             of: ordinal, in: project, through: overflow.through, isTaken: false)

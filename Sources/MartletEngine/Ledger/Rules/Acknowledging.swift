@@ -12,7 +12,6 @@ package struct Acknowledging: Ledger {
     package let context: LedgerContext
     private var absences: Absences { Absences(context) }
     private var connections: ConnectionLedger { ConnectionLedger(context) }
-    private var log: MailboxLog { MailboxLog(context) }
     private var mailboxes: MailboxLedger { MailboxLedger(context) }
     private var messages: MessageLedger { MessageLedger(context) }
     private var outcomes: Outcomes { Outcomes(context) }
@@ -117,7 +116,10 @@ package struct Acknowledging: Ledger {
         }
         var state = before
         state.acknowledged.formMaximum(through)
-        if let notice, notice >= state.discardedThrough { state.discardedCount = 0 }
+        if let notice, notice >= state.discardedThrough {
+            state.discardedCount = 0
+            state.noticeStreamID = .none
+        }
         if let departure = acknowledgement.departure {
             state.throttleFull = max(state.throttleFull, departure.throttleFull)
             state.seen = max(state.seen, departure.seen)
@@ -187,7 +189,7 @@ package struct Acknowledging: Ledger {
         else { return }
         try absences.endAbsence(
             of: ordinal, in: project, through: arrival,
-            arrival: acknowledgement, now: now, limits: limits)
+            taken: MessageSequence(acknowledgement.single.max() ?? 0), now: now, limits: limits)
         let before = try mailboxes.state(of: ordinal, in: project)
         var state = before
         state.awayFrom = max(state.awayFrom, arrival)
@@ -212,7 +214,7 @@ package struct Acknowledging: Ledger {
         for sequence in single where sequence > state.logStart.rawValue {
             let key = Key.inbox(taker.ordinal, MessageSequence(sequence), in: taker.project)
             guard try raw.get(.acknowledged, key) == nil,
-                try log.isLogged(MessageSequence(sequence), for: taker.ordinal, in: taker.project)
+                try isLogged(MessageSequence(sequence), for: taker.ordinal, in: taker.project)
             else { continue }
             _ = try countSingle(
                 MessageSequence(sequence), by: taker, state, as: event, now: now)
@@ -229,7 +231,7 @@ package struct Acknowledging: Ledger {
         let state = try mailboxes.state(of: ordinal, in: project)
         let key = Key.inbox(ordinal, sequence, in: project)
         guard sequence > state.logStart, try raw.get(.acknowledged, key) == nil,
-            try log.isLogged(sequence, for: ordinal, in: project)
+            try isLogged(sequence, for: ordinal, in: project)
         else { return false }
         let wasWaiting = try countSingle(
             sequence, by: Taker(instance), state, as: .refused, now: now)
@@ -305,7 +307,7 @@ package struct Acknowledging: Ledger {
         var last: MessageSequence?
         for raw in single where raw > last?.rawValue ?? 0 {
             let sequence = MessageSequence(raw)
-            var isNotice = sequence == state.discardedThrough && state.discardedCount > 0
+            var isNotice = sequence == state.notice && state.discardedCount > 0
             if !isNotice, sequence >= state.logStart {
                 isNotice = try isDiscarded(sequence, for: ordinal, in: project)
             }
@@ -324,6 +326,21 @@ package struct Acknowledging: Ledger {
         let key = Key.log(LogRow(sequence, isDiscarded: true), in: project)
         guard let blob = try raw.get(.recipients, key) else { return false }
         return RecipientSetView.contains(ordinal, in: blob) ?? false
+    }
+
+    /// Whether the log of an instance has a message, or a notice, with a sequence. A device can send any number.
+    private func isLogged(
+        _ sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> Bool {
+        if try raw.get(.inbox, .inbox(ordinal, sequence, in: project)) != nil { return true }
+        for row in [LogRow(sequence), LogRow(sequence, isDiscarded: true)] {
+            if let blob = try raw.get(.recipients, .log(row, in: project)),
+                RecipientSetView.contains(ordinal, in: blob) ?? false
+            {
+                return true
+            }
+        }
+        return false
     }
 
     /// Counts a single acknowledgement of an entry in the instance's log.

@@ -134,6 +134,7 @@ package struct Settling: Ledger {
         }
         state.discardedThrough = overflow.through
         state.discardedCount = overflow.count
+        state.noticeStreamID = .none
         try mailboxes.put(state, after: before, of: settling.ordinal, in: project)
         try mailboxes.removeIdleMarks(
             of: settling.ordinal, in: settling.project, through: state.logStart)
