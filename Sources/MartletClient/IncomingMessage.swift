@@ -73,7 +73,7 @@ public struct IncomingMessage: Sendable, Hashable {
 public struct DeletedMessages: Sendable, Hashable {
     /// Discarded messages.
     public var count: UInt64
-    /// Stream ID of the last discarded message, or one that no message has.
+    /// Stream ID of the last discarded message, or a stream ID without a message.
     public var streamID: UInt64
 }
 

@@ -31,7 +31,7 @@ public struct Confirmed: WireFrame {
 /// DELETED (0x17): STO-1 and STO-2, the broker discarded stored messages. The device acknowledges DELETED like a
 /// message.
 public struct Deleted: WireFrame {
-    /// Stream ID of the last discarded message, or one that no message has.
+    /// Stream ID of the last discarded message, or a stream ID without a message.
     public var streamID: UInt64
     /// Count of the discarded messages.
     public var count: UInt64

@@ -54,12 +54,12 @@ package struct Absences: Ledger {
         _ state: MailboxState, began last: MessageSequence, has: MessageSequence
     ) -> Bool {
         let (through, lowest) = (state.discardedThrough, state.acknowledged.lowest)
-        // Marks that have passed the discards in all lanes are those of a session that has told the notice.
+        // Only a session with a told notice moves the marks of all lanes past the discards.
         guard state.discardedCount > 0, state.noticeStreamID == .none, through > lowest else {
             return false
         }
-        // A message from behind the end of the last connection that is known came on an unknown one, which has not told
-        // the notice.
+        // A message behind the end of the last known connection came on an unknown connection. An unknown connection has
+        // told no notice.
         let hadUnknown = has > max(state.awayFrom, lowest)
         return last < through || hadUnknown && through > state.awayFrom
     }

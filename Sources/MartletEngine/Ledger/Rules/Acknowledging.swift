@@ -42,7 +42,7 @@ package struct Acknowledging: Ledger {
                 guard isWhole || budget.hasRoom(one.project) else {
                     // The absence ends with the list in HELLO, and not with the news of the connection, which comes
                     // before the rest.
-                    if one.arrival != nil, try isOfHolder(one) {
+                    if one.arrival != nil, try instanceRow(one) != nil {
                         try endAbsence(one, now: now, limits: limits)
                     }
                     later[from].append(one)
@@ -70,9 +70,7 @@ package struct Acknowledging: Ledger {
     ) throws(StorageError) -> Acknowledgement? {
         let (ordinal, project) = (acknowledgement.ordinal, acknowledgement.project)
         let key = Key.ordinal(ordinal, in: project)
-        guard try isOfHolder(acknowledgement), let instance = try raw.get(.instances, key) else {
-            return nil
-        }
+        guard let instance = try instanceRow(acknowledgement) else { return nil }
         let taker = try Taker(instance, ordinal, in: project)
         var acknowledgement = acknowledgement
         try endAbsence(acknowledgement, now: now, limits: limits)
@@ -166,13 +164,17 @@ package struct Acknowledging: Ledger {
         return isDone ? nil : acknowledgement.rest(behind: single.count)
     }
 
-    /// Whether the ordinal still has the holder that has acknowledged. The instance may have left between its
-    /// acknowledgement and this transaction.
-    private func isOfHolder(_ acknowledgement: Acknowledgement) throws(StorageError) -> Bool {
+    /// The row of the acknowledging instance. nil: the instance left before this transaction, or the ordinal has another
+    /// holder.
+    private func instanceRow(
+        _ acknowledgement: Acknowledgement
+    ) throws(StorageError) -> UnsafeRawBufferPointer? {
         let key = Key.ordinal(acknowledgement.ordinal, in: acknowledgement.project)
-        guard let instance = try raw.get(.instances, key) else { return false }
-        guard let holder = acknowledgement.holder else { return true }
-        return try InstanceRow.holder(instance) == holder
+        guard let instance = try raw.get(.instances, key) else { return nil }
+        if let holder = acknowledgement.holder, try InstanceRow.holder(instance) != holder {
+            return nil
+        }
+        return instance
     }
 
     /// Ends the lost connection of an instance that arrives or departs, and the absence of an instance that arrives.
