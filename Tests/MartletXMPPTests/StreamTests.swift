@@ -149,10 +149,12 @@ extension OverXMPP {
                     .replacing("TOKEN", with: token)
                 let stanza =
                     "<message><g:gcm xmlns:g='google:mobile:data'><![CDATA[\(text)]]></g:gcm>"
-                let whole = Array((stanza + "</message> \n\t").utf8)
-                for size in [1, 2, 3, 7, 50] {
+                for (size, spaces) in [(1, ""), (2, " "), (3, " \n\t"), (7, ""), (50, " \n\t")] {
+                    let whole = Array((spaces + stanza + "</message>").utf8)
                     for start in stride(from: 0, to: whole.count, by: size) {
                         try await peer.write(bytes: Array(whole[start...].prefix(size)))
+                        // The server reads a piece alone.
+                        try await Task.sleep(for: .milliseconds(1))
                     }
                     let answer = try await peer.hear()
                     #expect(answer.text("message_type") == "ack", "\(answer.text)")

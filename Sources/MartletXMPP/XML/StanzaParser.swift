@@ -43,6 +43,9 @@ final class StanzaParser {
             fatalError("There is no memory for a parser of XML.")
         }
         self.parser = parser
+        // A stanza is served with its last byte, because no more may come before the answer. Bounded tags bound the
+        // cost of scanning again (`XMPPLimits.tagBytesMax`).
+        martlet_expat_parse_at_once(parser)
         XML_SetUserData(parser, Unmanaged.passUnretained(self).toOpaque())
         XML_SetElementHandler(
             parser,
