@@ -32,6 +32,7 @@ public struct EpollTransport: ~Copyable, SocketTransport {
     public let connectionsMax: Int
     /// The number of connections between `.accepted` and `.closed`, at most `connectionsMax`.
     public internal(set) var connectionCount = 0
+    public private(set) var hasArrivals = false
     /// The origin of the connection of the last `.accepted`.
     public internal(set) var acceptedOrigin = ConnectionOrigin(address: .loopback, listener: 0)
 
@@ -108,6 +109,7 @@ public struct EpollTransport: ~Copyable, SocketTransport {
     public mutating func submitAndWait(timeoutMicroseconds: Int?) throws(TransportError) {
         var timeout = timeoutMicroseconds
         if let acceptResumes { timeout = restOfAccepting(until: acceptResumes, timeout) }
+        hasArrivals = false
         let count = try epoll.wait(
             timeoutMicroseconds: table.queuedCount > 0 || isWakeDue ? 0 : timeout)
         for place in 0..<count { note(epoll.readiness(place)) }
@@ -123,12 +125,19 @@ public struct EpollTransport: ~Copyable, SocketTransport {
             guard slot.pointee.generation == readiness.generation,
                 slot.pointee.state.contains(.open)
             else { return }
-            if readiness.isReadable { slot.pointee.state.insert(.readable) }
+            if readiness.isReadable {
+                slot.pointee.state.insert(.readable)
+                hasArrivals = true
+            }
             if readiness.isEnding { slot.pointee.state.formUnion([.readable, .ending]) }
             if readiness.isWritable { slot.pointee.state.remove(.full) }
             table.queueIfNeeded(index)
-        case .listener: listeners[Int(index)].isReady = true
-        case .waker: isWakeDue = true
+        case .listener:
+            listeners[Int(index)].isReady = true
+            hasArrivals = true
+        case .waker:
+            isWakeDue = true
+            hasArrivals = true
         case nil: break
         }
     }

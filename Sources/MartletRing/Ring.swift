@@ -193,14 +193,25 @@ struct Ring: ~Copyable {
 
     // MARK: Completion
 
+    /// The newest completion in the ring; nil if the ring is empty.
+    var newestCompletion: Completion? {
+        let tail = martlet_load_acquire_u32(completionTail)
+        return tail == completionHeadLocal ? nil : completion(at: tail &- 1)
+    }
+
+    @inline(__always)
+    private func completion(at number: UInt32) -> Completion {
+        let entry = completions + Int(number & completionMask)
+        return Completion(
+            userData: entry.pointee.user_data, result: entry.pointee.res,
+            flags: entry.pointee.flags)
+    }
+
     /// Takes the next completion from the ring; nil if the ring is empty.
     @inline(__always)
     mutating func nextCompletion() -> Completion? {
         guard martlet_load_acquire_u32(completionTail) != completionHeadLocal else { return nil }
-        let entry = completions + Int(completionHeadLocal & completionMask)
-        let completion = Completion(
-            userData: entry.pointee.user_data, result: entry.pointee.res,
-            flags: entry.pointee.flags)
+        let completion = completion(at: completionHeadLocal)
         completionHeadLocal &+= 1
         martlet_store_release_u32(completionHead, completionHeadLocal)
         return completion

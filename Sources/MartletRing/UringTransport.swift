@@ -132,6 +132,16 @@ public struct UringTransport: ~Copyable, SocketTransport {
         try ring.enter(timeoutMicroseconds: timeoutMicroseconds)
     }
 
+    /// Sends complete while they are submitted, and arrivals are looked for behind the submission. So the newest
+    /// completion is an arrival, if there is one.
+    public var hasArrivals: Bool {
+        switch ring.newestCompletion?.operation {
+        case .receive, .accept, .waker, .message: true
+        case .send, .shutdown, .endSending, .close, .cancel, .acceptRetry, .messageFailed, nil:
+            false
+        }
+    }
+
     /// The next completion from the ring. The buffer of the last `.received` goes back to the kernel first.
     public mutating func nextEvent() -> TransportEvent? {
         if heldBuffer >= 0 {

@@ -77,6 +77,10 @@ public protocol Transport: ~Copyable {
     ///   return earlier without an event (a signal).
     mutating func submitAndWait(timeoutMicroseconds: Int?) throws(TransportError)
 
+    /// Whether the last `submitAndWait` found more than the ends of sends: bytes of peers, new connections, or wakes.
+    /// Exact directly after the call only.
+    var hasArrivals: Bool { get }
+
     /// Sends bytes. The bytes must stay in place until `.sent`. A connection may have at most one send in flight.
     mutating func send(_ connection: ConnectionID, _ bytes: UnsafeRawBufferPointer)
 

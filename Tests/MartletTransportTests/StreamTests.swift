@@ -29,6 +29,52 @@ struct StreamTests {
             })
     }
 
+    @Test(
+        "ends of sends are no arrivals, and bytes, connections and wakes are",
+        arguments: Kernel.usual)
+    func arrivals(on kernel: Kernel) async throws {
+        try await together {
+            var transport = try makeTransport(kernel)
+            let port = try transport.listen(address: "127.0.0.1", port: 0)
+            try transport.submitAndWait(timeoutMicroseconds: 0)
+            var hasArrivals = transport.hasArrivals
+            #expect(!hasArrivals)
+            let client = try BlockingClient(port: port)
+            try transport.submitAndWait(timeoutMicroseconds: 10_000_000)
+            hasArrivals = transport.hasArrivals
+            #expect(hasArrivals)
+            var connection: ConnectionID?
+            try drive(&transport) { _, event in
+                if case .accepted(let id) = event { connection = id }
+                return connection != nil
+            }
+            let id = try #require(connection)
+            // Arms the receive.
+            try transport.submitAndWait(timeoutMicroseconds: 0)
+            while transport.nextEvent() != nil {}
+
+            let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: 8, alignment: 8)
+            defer { bytes.deallocate() }
+            for hasBytes in [false, true, false] {
+                if hasBytes { try client.send([5]) }
+                transport.send(id, UnsafeRawBufferPointer(bytes))
+                try transport.submitAndWait(timeoutMicroseconds: 10_000_000)
+                hasArrivals = transport.hasArrivals
+                #expect(hasArrivals == hasBytes)
+                var hasEnded = false
+                while let event = transport.nextEvent() {
+                    if case .sent(id, byteCount: 8, errno: 0) = event { hasEnded = true }
+                }
+                #expect(hasEnded)
+            }
+
+            transport.waker.wake()
+            try transport.submitAndWait(timeoutMicroseconds: 10_000_000)
+            hasArrivals = transport.hasArrivals
+            #expect(hasArrivals)
+        }
+    }
+
     @Test("IPv6 is listened on beside IPv4 on one port", arguments: Kernel.usual)
     func bothFamilies(on kernel: Kernel) async throws {
         try await together {

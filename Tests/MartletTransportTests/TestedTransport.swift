@@ -110,6 +110,17 @@ struct TestedTransport: ~Copyable, Transport {
         }
     }
 
+    var hasArrivals: Bool {
+        switch ring {
+        case .some(let transport): return transport.hasArrivals
+        case .none: break
+        }
+        switch epoll {
+        case .some(let transport): return transport.hasArrivals
+        case .none: return false
+        }
+    }
+
     var acceptedOrigin: ConnectionOrigin {
         switch ring {
         case .some(let transport): return transport.acceptedOrigin

@@ -176,6 +176,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var isTakingMessages = false
     /// OPS-7: the second before which HELLOs of devices are held, because the loop was away.
     var returnEnds: UInt32 = 0
+    /// Sends of the last turn.
+    private(set) var turnSends = 0
     /// Milliseconds since the loop began, at its last turn.
     private var lastTurn: Int64 = 0
     /// REG-10: refusals that wait, in the order of their ends.
@@ -263,7 +265,10 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
 
     /// Runs turns until the loop has drained.
     mutating func run() {
-        repeat { submitAndWait(waitMilliseconds()) } while !turn()
+        repeat {
+            submitAndWait(waitMilliseconds())
+            linger()
+        } while !turn()
     }
 
     /// Does all work between two waits.
@@ -421,7 +426,9 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// gets WELCOME and its missed messages in one send. Over TLS the sealed bytes of a turn are bounded too.
     private mutating func sendReady(afterReading readCount: Int) {
         let isStorm = readCount >= Self.stormReadings && delivery.hasDueReadings
-        var left = isStorm ? readCount : 2 * Self.sendsPerTurn
+        let most = isStorm ? readCount : 2 * Self.sendsPerTurn
+        var left = most
+        defer { turnSends = most - left }
         while left > 0, !transport.mustSubmit, let index = delivery.nextReady() {
             left -= 1
             let connection = connections + Int(index)

@@ -31,6 +31,7 @@ struct CommitterTransport: ~Copyable, Transport {
     mutating func stopAccepting() {}
 
     var connectionCount: Int { 0 }
+    var hasArrivals: Bool { false }
     var address: TransportAddress { TransportAddress(number: Int32(port.number)) }
 
     mutating func wake(_ other: TransportAddress, value: UInt64) { port.wake(Int(other.number)) }

@@ -37,6 +37,7 @@ struct SimulatedTransport: ~Copyable, Transport {
     mutating func stopAccepting() { port.isAccepting = false }
 
     var connectionCount: Int { port.connectionCount }
+    var hasArrivals: Bool { false }
     var address: TransportAddress { TransportAddress(number: Int32(port.number)) }
 
     mutating func wake(_ other: TransportAddress, value: UInt64) { port.wake(Int(other.number)) }
