@@ -33,6 +33,7 @@ public struct EpollTransport: ~Copyable, SocketTransport {
     /// The number of connections between `.accepted` and `.closed`, at most `connectionsMax`.
     public internal(set) var connectionCount = 0
     public private(set) var hasArrivals = false
+    public private(set) var arrivalCount: UInt32 = 0
     /// The origin of the connection of the last `.accepted`.
     public internal(set) var acceptedOrigin = ConnectionOrigin(address: .loopback, listener: 0)
 
@@ -117,6 +118,11 @@ public struct EpollTransport: ~Copyable, SocketTransport {
         acceptsLeft = configuration.acceptsPerTurn
     }
 
+    private mutating func noteArrival() {
+        hasArrivals = true
+        arrivalCount &+= 1
+    }
+
     private mutating func note(_ readiness: Readiness) {
         let index = readiness.index
         switch readiness.source {
@@ -127,17 +133,17 @@ public struct EpollTransport: ~Copyable, SocketTransport {
             else { return }
             if readiness.isReadable {
                 slot.pointee.state.insert(.readable)
-                hasArrivals = true
+                noteArrival()
             }
             if readiness.isEnding { slot.pointee.state.formUnion([.readable, .ending]) }
             if readiness.isWritable { slot.pointee.state.remove(.full) }
             table.queueIfNeeded(index)
         case .listener:
             listeners[Int(index)].isReady = true
-            hasArrivals = true
+            noteArrival()
         case .waker:
             isWakeDue = true
-            hasArrivals = true
+            noteArrival()
         case nil: break
         }
     }

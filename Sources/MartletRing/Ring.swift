@@ -193,9 +193,12 @@ struct Ring: ~Copyable {
 
     // MARK: Completion
 
+    /// The number of completions that the kernel has put into the ring. It wraps.
+    var completionCount: UInt32 { martlet_load_acquire_u32(completionTail) }
+
     /// The newest completion in the ring; nil if the ring is empty.
     var newestCompletion: Completion? {
-        let tail = martlet_load_acquire_u32(completionTail)
+        let tail = completionCount
         return tail == completionHeadLocal ? nil : completion(at: tail &- 1)
     }
 

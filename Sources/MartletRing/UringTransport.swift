@@ -132,8 +132,8 @@ public struct UringTransport: ~Copyable, SocketTransport {
         try ring.enter(timeoutMicroseconds: timeoutMicroseconds)
     }
 
-    /// Sends complete while they are submitted, and arrivals are looked for behind the submission. So the newest
-    /// completion is an arrival, if there is one.
+    /// Most sends complete while they are submitted, and arrivals are looked for behind the submission. So the newest
+    /// completion is an arrival, if the last call found one.
     public var hasArrivals: Bool {
         switch ring.newestCompletion?.operation {
         case .receive, .accept, .waker, .message: true
@@ -141,6 +141,9 @@ public struct UringTransport: ~Copyable, SocketTransport {
             false
         }
     }
+
+    /// Counts all completions. Without a submission, few others come.
+    public var arrivalCount: UInt32 { ring.completionCount }
 
     /// The next completion from the ring. The buffer of the last `.received` goes back to the kernel first.
     public mutating func nextEvent() -> TransportEvent? {

@@ -78,8 +78,11 @@ public protocol Transport: ~Copyable {
     mutating func submitAndWait(timeoutMicroseconds: Int?) throws(TransportError)
 
     /// Whether the last `submitAndWait` found more than the ends of sends: bytes of peers, new connections, or wakes.
-    /// Exact directly after the call only.
+    /// Exact directly after the call only. A wake may be for messages that the loop has taken already.
     var hasArrivals: Bool { get }
+
+    /// A count that changes with each arrival that `submitAndWait` finds. It wraps.
+    var arrivalCount: UInt32 { get }
 
     /// Sends bytes. The bytes must stay in place until `.sent`. A connection may have at most one send in flight.
     mutating func send(_ connection: ConnectionID, _ bytes: UnsafeRawBufferPointer)

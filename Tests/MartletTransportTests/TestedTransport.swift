@@ -121,6 +121,17 @@ struct TestedTransport: ~Copyable, Transport {
         }
     }
 
+    var arrivalCount: UInt32 {
+        switch ring {
+        case .some(let transport): return transport.arrivalCount
+        case .none: break
+        }
+        switch epoll {
+        case .some(let transport): return transport.arrivalCount
+        case .none: return 0
+        }
+    }
+
     var acceptedOrigin: ConnectionOrigin {
         switch ring {
         case .some(let transport): return transport.acceptedOrigin

@@ -176,8 +176,9 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var isTakingMessages = false
     /// OPS-7: the second before which HELLOs of devices are held, because the loop was away.
     var returnEnds: UInt32 = 0
-    /// Sends of the last turn.
+    /// Sends of the last turn, and whether the loop waits for more arrivals after them.
     private(set) var turnSends = 0
+    var arrivalWaits = ArrivalWaits()
     /// Milliseconds since the loop began, at its last turn.
     private var lastTurn: Int64 = 0
     /// REG-10: refusals that wait, in the order of their ends.
@@ -267,7 +268,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     mutating func run() {
         repeat {
             submitAndWait(waitMilliseconds())
-            linger()
+            awaitArrivals()
         } while !turn()
     }
 

@@ -199,6 +199,7 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
     mutating func stopAccepting() { kernel.stopAccepting() }
     var connectionCount: Int { kernel.connectionCount }
     var hasArrivals: Bool { kernel.hasArrivals }
+    var arrivalCount: UInt32 { kernel.arrivalCount }
     var acceptedOrigin: ConnectionOrigin { kernel.acceptedOrigin }
     var address: TransportAddress { kernel.address }
     mutating func wake(_ other: TransportAddress, value: UInt64) {

@@ -32,6 +32,7 @@ struct CommitterTransport: ~Copyable, Transport {
 
     var connectionCount: Int { 0 }
     var hasArrivals: Bool { false }
+    var arrivalCount: UInt32 { 0 }
     var address: TransportAddress { TransportAddress(number: Int32(port.number)) }
 
     mutating func wake(_ other: TransportAddress, value: UInt64) { port.wake(Int(other.number)) }

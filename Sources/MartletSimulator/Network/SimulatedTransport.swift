@@ -38,6 +38,7 @@ struct SimulatedTransport: ~Copyable, Transport {
 
     var connectionCount: Int { port.connectionCount }
     var hasArrivals: Bool { false }
+    var arrivalCount: UInt32 { 0 }
     var address: TransportAddress { TransportAddress(number: Int32(port.number)) }
 
     mutating func wake(_ other: TransportAddress, value: UInt64) { port.wake(Int(other.number)) }
