@@ -141,9 +141,9 @@ extension Delivery {
         late[index] = nil
     }
 
-    /// Takes back departures, and the lists in HELLOs, that the committer could not write. They precede later
-    /// acknowledgements. A list goes before the news of its connection: with the list the store knows which messages the
-    /// device has when it decides on the discards of the absence. Lists without room are dropped.
+    /// Takes back the departures and the lists in HELLOs of a refused batch. Both precede later acknowledgements. A list
+    /// goes before the news of its connection: at the decision on the discards of the absence, the store then knows the
+    /// messages of the device. Lists without room are dropped.
     package mutating func keep(_ acknowledgements: [Acknowledgement]) {
         var kept: [Acknowledgement] = []
         for one in acknowledgements {

@@ -193,7 +193,7 @@ struct Ring: ~Copyable {
 
     // MARK: Completion
 
-    /// The number of completions that the kernel has put into the ring. It wraps.
+    /// Wrapping count of the completions so far.
     var completionCount: UInt32 { martlet_load_acquire_u32(completionTail) }
 
     /// The newest completion in the ring; nil if the ring is empty.

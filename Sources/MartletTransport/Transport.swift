@@ -81,7 +81,7 @@ public protocol Transport: ~Copyable {
     /// Exact directly after the call only. A wake may be for messages that the loop has taken already.
     var hasArrivals: Bool { get }
 
-    /// A count that changes with each arrival that `submitAndWait` finds. It wraps.
+    /// Wrapping count of the arrivals so far.
     var arrivalCount: UInt32 { get }
 
     /// Sends bytes. The bytes must stay in place until `.sent`. A connection may have at most one send in flight.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bounds of the waits of a busy loop (`Loop.awaitArrivals`). Peers on the same machine answer within a wait. Peers on
-// other machines answer later, so a wait in vain is followed by turns without one. Rests on no other type.
+// other machines answer later, so turns without a wait follow a wait in vain. Rests on no other type.
 
-/// When a loop waits for arrivals. Waits in vain are followed by turns without a wait, twice as many each time.
+/// When a loop waits for arrivals. Each wait in vain doubles the number of turns before the next wait.
 package struct ArrivalWaits {
     /// Wait for each send of the last turn. A send costs 3–4 µs of CPU, so a wait costs a tenth at most.
     package static let nanosecondsPerSend = 300

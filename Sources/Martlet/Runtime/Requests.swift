@@ -73,7 +73,7 @@ enum LoopMessage: Sendable {
     /// An instance was unregistered, so its connection ends.
     case disconnect(ProjectNumber, Ordinal, Holder?)
     /// A batch of the loop's acknowledgements is on disk, or the store refused the batch. A refused batch comes
-    /// with its departures and the lists in HELLOs, because the loop hands these over again.
+    /// with the departures and the lists in HELLOs of the batch, for another hand-over.
     case acknowledged(batch: UInt64, areStored: Bool, again: [Acknowledgement])
     /// The store knows of an instance's connection, and has all news of the connections before.
     case stored(ConnectionID, connectionNumber: UInt64)

@@ -25,7 +25,7 @@ package struct Absences: Ledger {
     /// a commit that failed. A message that the device has was given to it on a connection, so the absence began
     /// behind that message. Otherwise the message could be the last discarded one, and its stream ID would count as
     /// the acknowledgement of the notice.
-    /// - Parameter taken: the last message that the device has taken, as it says.
+    /// - Parameter taken: the last message taken by the device, according to HELLO.
     func endAbsence(
         of ordinal: Ordinal, in project: ProjectNumber, through last: MessageSequence,
         taken: MessageSequence = .none, now: Instant, limits: MailboxLimits
