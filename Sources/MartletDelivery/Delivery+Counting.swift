@@ -9,9 +9,13 @@ package import MartletEngine
 /// Counts of messages queued for sessions since the last hand-over to the store. A message for one instance is counted
 /// once, so its count is appended without a search. The counts of other messages are looked up.
 struct SentCounts {
-    struct Message: Hashable {
+    struct Message: Hashable, Comparable {
         var project: ProjectNumber
         var sequence: MessageSequence
+
+        static func < (left: Message, right: Message) -> Bool {
+            (left.project, left.sequence) < (right.project, right.sequence)
+        }
     }
 
     struct Share: Hashable {
@@ -19,7 +23,7 @@ struct SentCounts {
         var app: AppNumber
     }
 
-    private var messages: [Message: UInt64] = [:]
+    private var messages = AscendingTable<Message, UInt64>()
     private var shares: [Share: UInt64] = [:]
     /// The messages for one instance each, as the store is told.
     private var direct: [SentCount] = []
@@ -31,7 +35,7 @@ struct SentCounts {
     }
 
     mutating func add(_ count: UInt64, to message: Message) {
-        messages[message, default: 0] += count
+        messages.update(message, default: 0) { $0 += count }
     }
 
     mutating func addDirect(_ message: Message) {
@@ -59,7 +63,7 @@ struct SentCounts {
             SentCount(
                 project: $0.key.project, sequence: nil, app: $0.key.app, count: $0.value)
         }
-            + messages.map {
+            + messages.take().map {
                 SentCount(
                     project: $0.key.project, sequence: $0.key.sequence, app: AppNumber(0),
                     count: $0.value)

@@ -55,10 +55,11 @@ extension RecordWriter {
         // Of one count: ten bytes of seven bits.
         withUnsafeTemporaryAllocation(byteCount: 10 * ReportCounts.laneCount, alignment: 1) {
             (encoded) in
-            var (end, used) = (0, 0)
-            for lane in 0..<ReportCounts.laneCount {
+            var laneEnd = ReportCounts.laneCount
+            while laneEnd > 0, counts[lane: laneEnd - 1] == 0 { laneEnd -= 1 }
+            var end = 0
+            for lane in 0..<laneEnd {
                 var rest = counts[lane: lane]
-                let isZero = rest == 0
                 while rest >= 0x80 {
                     encoded[end] = UInt8(truncatingIfNeeded: rest) | 0x80
                     rest >>= 7
@@ -66,9 +67,8 @@ extension RecordWriter {
                 }
                 encoded[end] = UInt8(rest)
                 end += 1
-                if !isZero { used = end }
             }
-            bytes.append(contentsOf: UnsafeRawBufferPointer(rebasing: encoded[..<used]))
+            bytes.append(contentsOf: UnsafeRawBufferPointer(rebasing: encoded[..<end]))
         }
     }
 }

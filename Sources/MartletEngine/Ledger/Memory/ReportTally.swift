@@ -33,20 +33,11 @@ final class ReportTally {
         var counts = ReportCounts()
         /// Ordinals of instances that will not get the message.
         var missed: [UInt32] = []
-
-        mutating func add(_ other: consuming Part) {
-            counts += other.counts
-            missed += other.missed
-        }
     }
 
-    /// The most messages for which memory is reserved in advance: half a megabyte.
-    private static let expectedMax = 4096
-
-    /// Counts of messages, except for the message in `lastMessage`: the instances of a message are mostly counted in
-    /// a row.
-    private var messages: [Message: Part] = [:]
-    private var lastMessage: (message: Message, part: Part)?
+    /// Counts of messages. The instances of a message are mostly counted in a row, and the messages in the order of
+    /// the log.
+    private var messages = AscendingTable<Message, Part>()
     private var days: [Day: ReportCounts] = [:]
     private var lastDay: (day: Day, counts: ReportCounts)?
     /// A new report without a row. The message's record serves as the report, if the message is stored for a single
@@ -73,45 +64,26 @@ final class ReportTally {
 
     // MARK: Counting
 
-    /// Reserves memory for the counts of at most `count` messages.
-    func expect(_ count: UInt64) {
-        messages.reserveCapacity(min(Int(clamping: count), Self.expectedMax))
-    }
-
     func count(_ event: ReportEvent, _ number: UInt64, of message: Message) {
-        goOn(with: message)
-        lastMessage!.part.counts[event] += number
+        invariant(message.sequence.isStored, "Only a stored message has counts of its own.")
+        messages.update(message, default: Part()) { $0.counts[event] += number }
     }
 
     /// Notes that an instance will not get the message.
     func miss(_ ordinal: Ordinal, _ message: Message) {
-        goOn(with: message)
-        lastMessage!.part.missed.append(ordinal.rawValue)
+        messages.update(message, default: Part()) { $0.missed.append(ordinal.rawValue) }
     }
 
     /// The unwritten counts of a message.
     func counts(of message: Message) -> ReportCounts {
-        var counts = messages[message]?.counts ?? ReportCounts()
-        if let lastMessage, lastMessage.message == message { counts += lastMessage.part.counts }
-        return counts
+        messages[message]?.counts ?? ReportCounts()
     }
 
-    /// Takes the counts since the last call. A deleted message with a report is included even without counts.
-    func takeMessages() -> [Message: Part] {
-        if let lastMessage { messages[lastMessage.message, default: Part()].add(lastMessage.part) }
-        lastMessage = nil
-        for message in left.keys where messages[message] == nil { messages[message] = Part() }
-        defer { messages = [:] }
-        return messages
-    }
-
-    private func goOn(with message: Message) {
-        if let lastMessage {
-            if lastMessage.message == message { return }
-            messages[lastMessage.message, default: Part()].add(lastMessage.part)
-        }
-        invariant(message.sequence.isStored, "Only a stored message has counts of its own.")
-        lastMessage = (message, Part())
+    /// Takes the counts since the last call, in the order of the messages. A deleted message with a report is included
+    /// even without counts.
+    func takeMessages() -> [(key: Message, value: Part)] {
+        for message in left.keys.sorted() { messages.update(message, default: Part()) { _ in } }
+        return messages.take()
     }
 
     func count(_ counts: ReportCounts, on day: Day) {
@@ -177,7 +149,7 @@ final class ReportTally {
 
     /// Whether no gathered change waits to be written.
     var isWritten: Bool {
-        messages.isEmpty && lastMessage == nil && days.isEmpty && lastDay == nil && open == nil
+        messages.isEmpty && days.isEmpty && lastDay == nil && open == nil
             && left.isEmpty && passes.isEmpty && projects.isEmpty && !hasLastChanged
             && lines.isEmpty && cursors.isEmpty
     }

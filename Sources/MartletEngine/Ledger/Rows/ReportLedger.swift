@@ -188,9 +188,7 @@ package struct ReportLedger: Ledger {
     private func writeMessages() throws(StorageError) {
         guard let tally else { return }
         try putOpenReport()
-        let messages = tally.takeMessages()
-        for message in messages.keys.sorted() {
-            let part = messages[message]!
+        for (message, part) in tally.takeMessages() {
             let key = Key.sequence(message.sequence, in: message.project)
             if let found = try raw.get(.reports, key) {
                 var row = try ReportRow(found)
