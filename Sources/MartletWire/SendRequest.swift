@@ -58,30 +58,34 @@ public struct SendRequest: WireFrame {
 
     /// - Parameter isMulticast: true if the frame has a list of targets in place of a single target.
     package init(isMulticast: Bool, from reader: inout WireReader) throws(WireError) {
-        correlation = try reader.correlation()
+        // The value is made at once, from its fields. A value made field by field would be copied.
+        let correlation = try reader.correlation()
         let flags = try reader.u8()
         guard flags & ~7 == 0 else { throw .unknownValue(field: "flags", value: UInt64(flags)) }
-        validateOnly = flags & 1 != 0
-        wantsReceipts = flags & 2 != 0
-        target =
+        let target: MessageTarget =
             isMulticast
             ? .several(
                 try reader.list(entryBytesMin: 3) { (reader) throws(WireError) in
                     try MessageTarget(from: &reader)
                 }) : try MessageTarget(from: &reader)
-        timeToLiveSeconds = try reader.optionalU32()
+        let timeToLiveSeconds = try reader.optionalU32()
         let number = try reader.u8()
-        priority = MessagePriority(rawValue: number)
+        let priority = MessagePriority(rawValue: number)
         guard priority != nil || number == 0 else {
             throw .unknownValue(field: "priority", value: UInt64(number))
         }
-        collapseKey = try reader.string()
-        restrictedPackageName = try reader.string()
-        idempotencyKey = try reader.string()
+        let collapseKey = try reader.string()
+        let restrictedPackageName = try reader.string()
+        let idempotencyKey = try reader.string()
         let milliseconds = try reader.i64()
-        sendAt = milliseconds == 0 ? nil : Instant(millisecondsSince1970: milliseconds)
-        notReceived = flags & 4 != 0 ? try reader.u64() : nil
-        message = [UInt8](reader.rest())
+        let notReceived = flags & 4 != 0 ? try reader.u64() : nil
+        self.init(
+            correlation: correlation, target: target, message: [UInt8](reader.rest()),
+            timeToLiveSeconds: timeToLiveSeconds, priority: priority, collapseKey: collapseKey,
+            restrictedPackageName: restrictedPackageName, idempotencyKey: idempotencyKey,
+            sendAt: milliseconds == 0 ? nil : Instant(millisecondsSince1970: milliseconds),
+            notReceived: notReceived, wantsReceipts: flags & 2 != 0,
+            validateOnly: flags & 1 != 0)
     }
 
     package func encodeBody(into writer: inout WireWriter) {

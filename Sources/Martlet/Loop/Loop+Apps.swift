@@ -41,10 +41,11 @@ extension Loop where Kernel: ~Copyable {
 
     /// Serves a frame of a connection of several apps.
     mutating func hear(
-        _ frame: ClientFrame, _ carriage: Carriage, _ connection: UnsafeMutablePointer<Connection>
+        _ frame: consuming ClientFrame, _ carriage: Carriage,
+        _ connection: UnsafeMutablePointer<Connection>
     ) throws {
-        if case .channel(let selection) = frame {
-            carriage.heard = selection.number
+        if let channel = frame.channel {
+            carriage.heard = channel
             return
         }
         guard carriage.heard != 0 else { return try handle(frame, of: connection) }
@@ -254,5 +255,12 @@ extension Loop where Kernel: ~Copyable {
         if delivery.isSending(index) { return true }
         guard let carriage = connection.pointee.carriage else { return false }
         return carriage.sending != nil && delivery.queuedBytes(index) > 0
+    }
+}
+
+extension ClientFrame {
+    /// The channel that a CHANNEL frame selects; nil for other frames.
+    fileprivate var channel: UInt8? {
+        if case .channel(let selection) = self { selection.number } else { nil }
     }
 }

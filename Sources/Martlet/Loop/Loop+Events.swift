@@ -82,9 +82,9 @@ extension Loop where Kernel: ~Copyable {
                 hasServed = true
                 let said = try ClientFrame.decode(type: frame.type, body: frame.body)
                 if let carriage = connection.pointee.carriage {
-                    try hear(said, carriage, connection)
+                    try hear(consume said, carriage, connection)
                 } else {
-                    try handle(said, of: connection)
+                    try handle(consume said, of: connection)
                 }
             }
         } catch {

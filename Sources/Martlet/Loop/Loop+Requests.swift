@@ -14,50 +14,80 @@ import MartletTransport
 import MartletWire
 
 extension Loop where Kernel: ~Copyable {
+    /// Serves a frame. The frame is consumed, so that its texts and lists move on without copies.
     mutating func handle(
-        _ frame: ClientFrame, of connection: UnsafeMutablePointer<Connection>
+        _ frame: consuming ClientFrame, of connection: UnsafeMutablePointer<Connection>
     ) throws {
-        // A tuple of phase and frame would copy each frame.
-        let phase = connection.pointee.phase
-        switch frame {
-        case .hello(let hello):
-            guard phase == .hello else {
-                throw MartletError(.protocolViolation, "HELLO comes once, as the first frame.")
+        guard connection.pointee.phase != .hello else {
+            guard case .hello(let hello) = consume frame else {
+                throw MartletError(.protocolViolation, "The first frame must be HELLO.")
             }
-            let isHeld =
-                try holdAfterAbsence(hello, connection) || holdForMarks(hello, connection)
-            if isHeld { return }
-            do { try open(hello, connection) } catch let error as MartletError {
-                if try !holdForNewer(hello, error, connection) {
-                    try refuse(hello, error, connection)
-                }
-            }
-            return
-        case _ where phase == .hello:
-            throw MartletError(.protocolViolation, "The first frame must be HELLO.")
-        case .ping(let ping):
-            send(.pong(Pong(value: ping.value)), to: connection)
-            return
-        case .pong:
-            return
-        default:
-            precondition(
-                phase != .awaitingWelcome,
-                "No frame is taken from a connection that waits for WELCOME.")
+            return try begin(hello, connection)
         }
+        switch consume frame {
+        case .hello:
+            throw MartletError(.protocolViolation, "HELLO comes once, as the first frame.")
+        case .ping(let ping): send(.pong(Pong(value: ping.value)), to: connection)
+        case .pong: break
+        case .send(let request):
+            let correlation = request.correlation
+            try answering(correlation, connection) { (loop) throws in
+                try loop.serve(request, connection)
+            }
+        case let other:
+            let correlation = other.correlation
+            try answering(correlation, connection) { (loop) throws in
+                try loop.serve(other, connection)
+            }
+        }
+    }
+
+    /// Serves a request. A refused request does not end the connection, but a violation of the protocol does.
+    /// - Parameter correlation: nil for a frame without an answer.
+    @inline(__always)
+    private mutating func answering(
+        _ correlation: UInt32?, _ connection: UnsafeMutablePointer<Connection>,
+        _ serve: (inout Self) throws -> Void
+    ) throws {
+        precondition(
+            connection.pointee.phase != .awaitingWelcome,
+            "No request is taken from a connection that waits for WELCOME.")
         do {
-            if isDraining, frame.correlation != nil {
+            if isDraining, correlation != nil {
                 throw MartletError(
                     .unavailable, "The broker is stopping; connect again.",
                     retryDelayMilliseconds: context.configuration.reconnectDelayMilliseconds)
             }
-            try serve(frame, connection)
+            try serve(&self)
         } catch let error as MartletError {
-            // A refused request does not end the connection, but a violation of the protocol does.
-            guard let correlation = frame.correlation, error.word != .protocolViolation else {
-                throw error
-            }
+            guard let correlation, error.word != .protocolViolation else { throw error }
             send(.error(ErrorFrame(correlation: correlation, error: error)), to: connection)
+        }
+    }
+
+    private mutating func serve(
+        _ request: SendRequest, _ connection: UnsafeMutablePointer<Connection>
+    ) throws(MartletError) {
+        let project = try connection.pointee.principal.senderProject()
+        let correlation = request.correlation
+        let message = try SendCommand(request)
+        let now = context.clock()
+        if LiveSender.takes(message, at: now), context.committer.sendsLive {
+            try sendLive(message, in: project, correlation, connection, now)
+        } else {
+            try ask(.send(project: project, message: message), correlation, connection)
+        }
+    }
+
+    private mutating func begin(
+        _ hello: Hello, _ connection: UnsafeMutablePointer<Connection>
+    ) throws {
+        let isHeld = try holdAfterAbsence(hello, connection) || holdForMarks(hello, connection)
+        if isHeld { return }
+        do { try open(hello, connection) } catch let error as MartletError {
+            if try !holdForNewer(hello, error, connection) {
+                try refuse(hello, error, connection)
+            }
         }
     }
 
@@ -65,7 +95,8 @@ extension Loop where Kernel: ~Copyable {
         _ frame: ClientFrame, _ connection: UnsafeMutablePointer<Connection>
     ) throws {
         switch frame {
-        case .hello, .ping, .pong: break
+        // `handle` serves these frames.
+        case .hello, .ping, .pong, .send: break
         case .channel:
             throw MartletError(
                 .protocolViolation, "Only a connection of role 5 has channels.")
@@ -130,15 +161,6 @@ extension Loop where Kernel: ~Copyable {
                 .unregister(project: project, ordinal: ordinal, holder: holder), frame.correlation,
                 connection)
 
-        case .send(let frame):
-            let project = try connection.pointee.principal.senderProject()
-            let message = try SendCommand(frame)
-            let now = context.clock()
-            if LiveSender.takes(message, at: now), context.committer.sendsLive {
-                try sendLive(message, in: project, frame.correlation, connection, now)
-            } else {
-                try ask(.send(project: project, message: message), frame.correlation, connection)
-            }
         case .listenReceipts(let frame):
             listen(connection, try connection.pointee.principal.senderProject())
             send(.done(Done(correlation: frame.correlation)), to: connection)

@@ -9,8 +9,9 @@ import MartletRows
 import MartletWire
 
 extension SendCommand {
+    /// The request is shared with the caller, because an initializer's other parameters are copied.
     /// - Throws: INVALID_ARGUMENT naming the field.
-    init(_ request: SendRequest) throws(MartletError) {
+    init(_ request: __shared SendRequest) throws(MartletError) {
         self.init(
             target: Target(request.target),
             variants: try Message.variants(

@@ -10,9 +10,7 @@ import MartletRows
 struct DispatchVariant {
     var variant: OutgoingVariant
     /// Whether the variant is for all platforms and all apps.
-    var isForEverybody: Bool {
-        variant.platforms == .all && variant.restrictedPackageName == nil
-    }
+    let isForEverybody: Bool
     var expires: Instant
     /// TTL-2: false for a now-or-never variant.
     var isStored: Bool
@@ -25,6 +23,7 @@ struct DispatchVariant {
                 && expires <= start.advanced(bySeconds: Int64(Limits.timeToLiveSecondsCeiling)),
             "TTL-1: a message lives no longer than the longest time that can be configured.")
         isStored = expires > start
+        isForEverybody = variant.platforms == .all && variant.restrictedPackageName == nil
     }
 
     var stored: MessageVariant {
@@ -44,30 +43,34 @@ struct Dispatch {
     /// For a message that has waited, the instances of its tokens at acceptance.
     var addressees = Addressees.unknown
 
-    /// Checks a message that a sender sends now.
+    /// Checks a message that a sender sends now. The message is shared with the caller, because an initializer's other
+    /// parameters are copied.
     /// - Parameters:
     ///   - start: the beginning of the time to live.
     ///   - bounds: limits of the message's project.
     /// - Throws: `MartletError` for a fault of the variants.
     init(
-        _ message: SendCommand, from start: Instant, within bounds: MessageBounds
+        _ message: __shared SendCommand, from start: Instant, within bounds: MessageBounds
     ) throws(MartletError) {
         target = message.target
         wantsReceipts = message.wantsReceipts
         variants = []
         variants.reserveCapacity(message.variants.count)
         var platforms: PlatformSet = []
-        for variant in message.variants {
-            guard !variant.platforms.isEmpty, platforms.isDisjoint(with: variant.platforms) else {
+        for index in message.variants.indices {
+            let own = message.variants[index].platforms
+            guard !own.isEmpty, platforms.isDisjoint(with: own) else {
                 throw MartletError(
                     .invalidArgument, "Each platform has one variant of a message at most.",
                     field: "message")
             }
-            platforms.formUnion(variant.platforms)
-            try bounds.check(variant.size, for: variant.platforms)
+            platforms.formUnion(own)
+            try bounds.check(message.variants[index].size, for: own)
+            let lifespan = message.variants[index].lifespan
             let expires = try bounds.expiry(
-                of: variant.lifespan, from: start, for: message.platforms(with: variant.lifespan))
-            variants.append(DispatchVariant(variant, from: start, until: expires))
+                of: lifespan, from: start, for: message.platforms(with: lifespan))
+            variants.append(
+                DispatchVariant(message.variants[index], from: start, until: expires))
         }
         guard !variants.isEmpty else {
             throw MartletError(
@@ -103,7 +106,8 @@ struct Dispatch {
         return message
     }
 
-    var isStored: Bool { variants.contains(where: \.isStored) }
+    // Elements are read in their place, because a closure would get a copy of each.
+    var isStored: Bool { variants.indices.contains { variants[$0].isStored } }
 
     /// Whether the message has a single variant, for all platforms and all apps.
     var isForEverybody: Bool { variants.count == 1 && variants[0].isForEverybody }

@@ -142,10 +142,11 @@ package struct LiveSender: ~Copyable {
             dispatch.variants.count == distribution.perVariant.count,
             "Each variant has its recipients.")
         var fanouts: [Fanout] = []
-        for (variant, recipients) in zip(dispatch.variants, distribution.perVariant) {
-            guard let recipients else { continue }
+        for index in dispatch.variants.indices {
+            guard let recipients = distribution.perVariant[index] else { continue }
             let more = dispatch.fanouts(
-                of: variant, stored.header(of: variant.stored), to: recipients, in: project,
+                of: dispatch.variants[index],
+                stored.header(of: dispatch.variants[index].stored), to: recipients, in: project,
                 progress)
             fanouts = fanouts.isEmpty ? more : fanouts + more
         }
@@ -184,7 +185,7 @@ extension SendCommand.Target {
 extension SendCommand {
     /// TTL-2: whether all variants are now or never for a message accepted at `now`.
     func isNowOrNever(at now: Instant) -> Bool {
-        variants.allSatisfy { $0.lifespan.isOver(at: now) }
+        variants.indices.allSatisfy { variants[$0].lifespan.isOver(at: now) }
     }
 }
 

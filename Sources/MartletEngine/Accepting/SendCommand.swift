@@ -54,8 +54,10 @@ package struct SendCommand: Sendable {
 
     /// TTL-1: the platforms whose instances get the message with this time to live.
     func platforms(with lifespan: Lifespan) -> PlatformSet {
-        variants.reduce(into: []) { platforms, variant in
-            if variant.lifespan == lifespan { platforms.formUnion(variant.platforms) }
+        variants.indices.reduce(into: []) { platforms, index in
+            if variants[index].lifespan == lifespan {
+                platforms.formUnion(variants[index].platforms)
+            }
         }
     }
 
