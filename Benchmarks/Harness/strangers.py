@@ -165,7 +165,9 @@ class Strangers:
 
 def main():
     port, secure_port, project, count, seconds = sys.argv[1:]
-    os.nice(19)
+    # Other machines', in truth. At nice 19 it kept a core to itself for up to 36 ms, and the scheduler put the broker's
+    # loops and the process that measures on the other core. A core with an idle process counts as free.
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     print(json.dumps(asyncio.run(
         Strangers(int(port), int(secure_port), project, float(seconds)).run(int(count)))))
 
