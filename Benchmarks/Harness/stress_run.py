@@ -394,7 +394,7 @@ class Run:
         return subprocess.Popen(
             [sys.executable, str(pathlib.Path(__file__).parent / "strangers.py"),
              str(broker.port), str(broker.secure_port), "flood-0", str(count),
-             str(max(300, count // STRANGERS_PER_SECOND_MIN))],
+             str(max(300, count // STRANGERS_PER_SECOND_MIN)), str(self.plan.window)],
             stdout=subprocess.PIPE, text=True)
 
     def strangers(self):
@@ -421,6 +421,9 @@ class Run:
         self.expect(
             sums["came"] == each * self.plan.attempts,
             f"strangers: {sums['came']} of {each * self.plan.attempts} came in the time")
+        self.expect(
+            sums["cameInWindow"] >= sums["came"] / 2,
+            f"strangers: {sums['cameInWindow']} of {sums['came']} came while the others were measured")
         self.expect(
             sums["registered"] + sums["registrationsRefused"] > 0, "strangers: none came in")
         self.expect(

@@ -151,6 +151,7 @@ async def both(port, sender, key, count, seconds):
 
 def main():
     port, sender, key, count, seconds = sys.argv[1:]
+    # Not SCHED_IDLE, because the app server whose sign-in is timed is in this process.
     os.nice(19)
     print(json.dumps(asyncio.run(both(int(port), sender, key, int(count), float(seconds)))))
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values by key, for keys that mostly come in ascending order and several times in a row, as the sequences of messages
-// do. A new highest key is appended to an array, so a hash table that grows with the keys is not needed. The type is
+// Values by key, for keys that mostly come in ascending order and several times in a row, as the sequences of a
+// project's messages do. A new highest key is appended to an array. Only keys that come too late for the array need a
+// hash table, as the keys of several projects do that take turns. The type is
 // public and inlinable because the compiler then makes code for the types of a caller in another module. Rests on no
 // other type.
 
-/// Values by key. A key above all others costs an append, and the key of the last call costs nothing more. Other keys
-/// cost a binary search, and a look-up in a hash table if the key came too late for its place.
+/// Values by key. An update of a key above all others costs an append, and an update of the last updated key costs no
+/// search. Other keys cost a binary search, and a look-up in a hash table if the key came too late for its place.
 public struct AscendingTable<Key: Hashable & Comparable, Value> {
     @usableFromInline
     enum Place {
@@ -20,7 +21,7 @@ public struct AscendingTable<Key: Hashable & Comparable, Value> {
     @usableFromInline var late: [(key: Key, value: Value)] = []
     /// By key, the indices of `late`.
     @usableFromInline var latePlaces: [Key: Int] = [:]
-    /// The place of the last call; nil in an empty table.
+    /// The place of the last update; nil in an empty table.
     @usableFromInline var last: (key: Key, place: Place)?
 
     /// Makes an empty table.

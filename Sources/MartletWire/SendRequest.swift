@@ -58,7 +58,8 @@ public struct SendRequest: WireFrame {
 
     /// - Parameter isMulticast: true if the frame has a list of targets in place of a single target.
     package init(isMulticast: Bool, from reader: inout WireReader) throws(WireError) {
-        // The value is made at once, from its fields. A value made field by field would be copied.
+        // The value is made at once, from its fields. Of a value made field by field, the compiler returns a copy,
+        // because an error may end the initializer before the last field.
         let correlation = try reader.correlation()
         let flags = try reader.u8()
         guard flags & ~7 == 0 else { throw .unknownValue(field: "flags", value: UInt64(flags)) }

@@ -20,6 +20,10 @@ struct AscendingTableTests {
         Order(testDescription: "descending") { _ in Array((1...300).reversed()) },
         Order(testDescription: "equal series") { _ in (0..<5).flatMap { _ in 1...60 } },
         Order(testDescription: "shuffled") { numbers in (1...300).shuffled(using: &numbers) },
+        Order(testDescription: "ascending after a take") { _ in
+            [3, 5, 4, 0] + Array(1...9) + [0, 2, 2]
+        },
+        Order(testDescription: "two that take turns") { _ in (1...100).flatMap { [$0, 200 + $0] } },
         Order(testDescription: "at random") { numbers in
             (0..<1000).map { _ in Int.random(in: 0...40, using: &numbers) }
         },

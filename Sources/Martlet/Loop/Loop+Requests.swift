@@ -14,7 +14,7 @@ import MartletTransport
 import MartletWire
 
 extension Loop where Kernel: ~Copyable {
-    /// Serves a frame. The frame is consumed, so that its texts and lists move on without copies.
+    /// Serves a frame. The frame is consumed because a copy of a SEND counts a reference for each of its texts.
     mutating func handle(
         _ frame: consuming ClientFrame, of connection: UnsafeMutablePointer<Connection>
     ) throws {
@@ -95,8 +95,7 @@ extension Loop where Kernel: ~Copyable {
         _ frame: ClientFrame, _ connection: UnsafeMutablePointer<Connection>
     ) throws {
         switch frame {
-        // `handle` serves these frames.
-        case .hello, .ping, .pong, .send: break
+        case .hello, .ping, .pong, .send: invariantFailure("`handle` serves these frames.")
         case .channel:
             throw MartletError(
                 .protocolViolation, "Only a connection of role 5 has channels.")

@@ -9,7 +9,8 @@ import MartletRows
 import MartletWire
 
 extension SendCommand {
-    /// The request is shared with the caller, because an initializer's other parameters are copied.
+    /// The request stays the caller's. An initializer takes its other parameters over, for which the caller would
+    /// make a copy.
     /// - Throws: INVALID_ARGUMENT naming the field.
     init(_ request: __shared SendRequest) throws(MartletError) {
         self.init(

@@ -8,7 +8,7 @@ import MartletRows
 
 /// A variant of a message being sent.
 struct DispatchVariant {
-    var variant: OutgoingVariant
+    let variant: OutgoingVariant
     /// Whether the variant is for all platforms and all apps.
     let isForEverybody: Bool
     var expires: Instant
@@ -43,8 +43,8 @@ struct Dispatch {
     /// For a message that has waited, the instances of its tokens at acceptance.
     var addressees = Addressees.unknown
 
-    /// Checks a message that a sender sends now. The message is shared with the caller, because an initializer's other
-    /// parameters are copied.
+    /// Checks a message that a sender sends now. The message stays the caller's, and variants are read in their place:
+    /// each copy counts the references of its texts and its body.
     /// - Parameters:
     ///   - start: the beginning of the time to live.
     ///   - bounds: limits of the message's project.
@@ -106,7 +106,7 @@ struct Dispatch {
         return message
     }
 
-    // Elements are read in their place, because a closure would get a copy of each.
+    // The variants are read in their place, because iteration would copy each.
     var isStored: Bool { variants.indices.contains { variants[$0].isStored } }
 
     /// Whether the message has a single variant, for all platforms and all apps.

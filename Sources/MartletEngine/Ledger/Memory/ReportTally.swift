@@ -35,8 +35,8 @@ final class ReportTally {
         var missed: [UInt32] = []
     }
 
-    /// Counts of messages. The instances of a message are mostly counted in a row, and the messages in the order of
-    /// the log.
+    /// Counts of messages. The instances of a message are mostly counted in a row, and the messages of a project in
+    /// the order of its log.
     private var messages = AscendingTable<Message, Part>()
     private var days: [Day: ReportCounts] = [:]
     private var lastDay: (day: Day, counts: ReportCounts)?
@@ -65,12 +65,13 @@ final class ReportTally {
     // MARK: Counting
 
     func count(_ event: ReportEvent, _ number: UInt64, of message: Message) {
-        invariant(message.sequence.isStored, "Only a stored message has counts of its own.")
+        assert(message.sequence.isStored, "Only a stored message has counts of its own.")
         messages.update(message, default: Part()) { $0.counts[event] += number }
     }
 
     /// Notes that an instance will not get the message.
     func miss(_ ordinal: Ordinal, _ message: Message) {
+        assert(message.sequence.isStored, "Only a stored message has counts of its own.")
         messages.update(message, default: Part()) { $0.missed.append(ordinal.rawValue) }
     }
 
