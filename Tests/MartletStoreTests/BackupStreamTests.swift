@@ -51,6 +51,20 @@ struct BackupStreamTests {
         }
     }
 
+    @Test(
+        "OPS-3 the reading ahead ends with the backup: at a byte a second it would take days",
+        arguments: [1 << 20, nil])
+    func readAhead(byteCount: Int?) throws {
+        struct Refusal: Error, Equatable {}
+        let bench = try StoredBench()
+        let path = bench.folder.path + "/ahead"
+        if let byteCount { try Data(count: byteCount).write(to: URL(filePath: path)) }
+        #expect(try ReadAhead.during(path, bytesPerSecond: 1) { 7 } == 7)
+        #expect(throws: Refusal()) {
+            try ReadAhead.during(path, bytesPerSecond: 1) { throw Refusal() }
+        }
+    }
+
     @Test("OPS-3 each row of a store comes back from its backup, byte by byte")
     func rows() throws {
         let bench = try StoredBench()
