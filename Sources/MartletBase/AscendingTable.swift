@@ -17,7 +17,7 @@ public struct AscendingTable<Key: Hashable & Comparable, Value> {
 
     /// Elements whose keys came in ascending order.
     @usableFromInline var ascending: [(key: Key, value: Value)] = []
-    /// The other elements, in the order of their arrival.
+    /// Elements whose keys came after a higher key, in the order of the insertions.
     @usableFromInline var late: [(key: Key, value: Value)] = []
     /// By key, the indices of `late`.
     @usableFromInline var latePlaces: [Key: Int] = [:]

@@ -142,7 +142,7 @@ public struct UringTransport: ~Copyable, SocketTransport {
         }
     }
 
-    /// Counts all completions. Without a submission, few others come.
+    /// The number of completions. Between two submissions, nearly all completions are arrivals.
     public var arrivalCount: UInt32 { ring.completionCount }
 
     /// The next completion from the ring. The buffer of the last `.received` goes back to the kernel first.

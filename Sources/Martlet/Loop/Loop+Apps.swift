@@ -259,7 +259,7 @@ extension Loop where Kernel: ~Copyable {
 }
 
 extension ClientFrame {
-    /// The channel that a CHANNEL frame selects; nil for other frames.
+    /// The number in a CHANNEL frame; nil for frames of other types.
     fileprivate var channel: UInt8? {
         if case .channel(let selection) = self { selection.number } else { nil }
     }

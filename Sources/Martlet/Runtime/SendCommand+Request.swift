@@ -9,8 +9,8 @@ import MartletRows
 import MartletWire
 
 extension SendCommand {
-    /// The request stays the caller's. An initializer takes its other parameters over, for which the caller would
-    /// make a copy.
+    /// The request is shared with the caller. Without `__shared` the initializer would own the request, and the caller
+    /// would pass a copy.
     /// - Throws: INVALID_ARGUMENT naming the field.
     init(_ request: __shared SendRequest) throws(MartletError) {
         self.init(

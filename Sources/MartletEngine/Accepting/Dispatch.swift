@@ -43,8 +43,8 @@ struct Dispatch {
     /// For a message that has waited, the instances of its tokens at acceptance.
     var addressees = Addressees.unknown
 
-    /// Checks a message that a sender sends now. The message stays the caller's, and variants are read in their place:
-    /// each copy counts the references of its texts and its body.
+    /// Checks a message that a sender sends now. The message is shared with the caller, and the variants are read in the
+    /// array, because a copy of a message or a variant counts a reference for each text and for the body.
     /// - Parameters:
     ///   - start: the beginning of the time to live.
     ///   - bounds: limits of the message's project.
@@ -106,7 +106,7 @@ struct Dispatch {
         return message
     }
 
-    // The variants are read in their place, because iteration would copy each.
+    // An index reads a variant in the array. A loop over the array would copy each variant.
     var isStored: Bool { variants.indices.contains { variants[$0].isStored } }
 
     /// Whether the message has a single variant, for all platforms and all apps.
