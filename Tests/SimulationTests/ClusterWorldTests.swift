@@ -90,7 +90,7 @@ struct ClusterWorldTests {
     /// Seeds of worlds that found faults among many thousands. A change of the program may make other worlds of them.
     private static let foundFaults: [UInt64] = [
         30392, 31568, 32838, 33630, 33790, 33815, 35841, 36326, 37351, 37841,
-        83796, 301243, 613074, 614511, 720456, 729158, 731205, 733987,
+        83796, 301243, 613074, 614511, 720456, 729158, 731205, 733987, 902529,
     ]
 
     @Test("OPS-7: worlds that found faults find them no more", arguments: foundFaults)

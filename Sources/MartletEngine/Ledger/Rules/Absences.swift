@@ -45,6 +45,17 @@ package struct Absences: Ledger {
         try renumberNotice(of: ordinal, in: project, state)
     }
 
+    /// OPS-7: notes that an instance had an earlier connection than the known ones: the news of the connection came late.
+    /// The store has perhaps discarded messages that the connection brought.
+    /// - Parameter position: the project's last message when the connection began.
+    func noteEarlierConnection(
+        of ordinal: Ordinal, in project: ProjectNumber, began position: MessageSequence
+    ) throws(StorageError) {
+        let state = try mailboxes.state(of: ordinal, in: project)
+        guard mayHaveLastDiscarded(state, began: position, has: .none) else { return }
+        try renumberNotice(of: ordinal, in: project, state)
+    }
+
     /// OPS-7: whether a device may have the last discarded message. The store has discarded messages before the news of a
     /// connection came, and another node may have delivered them on the connection.
     /// - Parameters:
