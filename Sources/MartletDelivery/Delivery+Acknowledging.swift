@@ -54,8 +54,8 @@ extension Delivery {
             let isReached = through >= told && through > device.pointee.toldBehind
             if isReached || single.contains(told) {
                 // The store may have forgotten the inactivity discard (STO-2) that gave the notice its ID.
-                let overflow = device.pointee.discarded?.through.rawValue ?? told
-                keepSingle(index, overflow < told ? [overflow, told] : [told])
+                let notice = device.pointee.notice
+                keepSingle(index, 0 < notice && notice < told ? [notice, told] : [told])
                 device.pointee.noticeTakenThrough = told
             }
         }

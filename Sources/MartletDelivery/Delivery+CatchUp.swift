@@ -156,10 +156,7 @@ extension Delivery {
         if !device.pointee.isSettled || !device.pointee.isDozing,
             reading.replay.discardedCount > 0
         {
-            let through = reading.replay.discardedThrough
-            let isKnown = through.rawValue == device.pointee.discardedThrough
-            let notice =
-                isKnown ? max(through.rawValue, device.pointee.noticeStreamID) : through.rawValue
+            let notice = max(reading.replay.discardedThrough.rawValue, device.pointee.notice)
             if notice > device.pointee.toldThrough { discarded = MessageSequence(notice) }
         }
         let dropped = reading.replay.droppedThrough

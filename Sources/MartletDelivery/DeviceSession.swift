@@ -167,6 +167,8 @@ struct DeviceSession {
         get { details?.pointee.noticeStreamID ?? 0 }
         set { reserveDetails().pointee.noticeStreamID = newValue }
     }
+    /// STO-1: the stream ID of the notice of the known discards. 0: no discards.
+    var notice: UInt64 { discardedCount > 0 ? max(discardedThrough, noticeStreamID) : 0 }
     /// STO-1: the stream ID of the last notice on this connection. 0: no notice.
     var toldThrough: UInt64 {
         get { details?.pointee.toldThrough ?? 0 }
@@ -189,7 +191,7 @@ struct DeviceSession {
     /// STO-1: the sequence of discards without a notice on this connection. The mark of the held lane stays
     /// below this sequence, because a mark beyond would lose the notice with the connection.
     var untoldFrom: UInt64 {
-        discardedCount > 0 && discardedThrough > toldThrough ? discardedThrough : .max
+        notice > toldThrough ? discardedThrough : .max
     }
     /// STO-1: the project's last message when the doze began.
     var dozingFrom: UInt64 {
@@ -290,9 +292,7 @@ struct DeviceSession {
     /// The known discards without an acknowledged notice. A notice of later discards too (STO-2) lies behind
     /// messages, so marks may pass the discards before the notice is acknowledged.
     var discarded: (count: UInt64, through: MessageSequence)? {
-        guard discardedCount > 0, max(discardedThrough, noticeStreamID) > noticeTakenThrough else {
-            return nil
-        }
+        guard notice > noticeTakenThrough else { return nil }
         return (discardedCount, MessageSequence(discardedThrough))
     }
 }

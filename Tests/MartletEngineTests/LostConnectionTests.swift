@@ -163,40 +163,6 @@ struct LostConnectionTests {
         try bench.expectClean()
     }
 
-    @Test(
-        "OPS-7 STO-1: the device of an earlier connection whose news is late may have the last discarded message",
-        arguments: [true, false])
-    func newsIsLate(isEarlier: Bool) throws {
-        let bench = try SendBench(Self.limits)
-        let instance = try bench.register()
-        let began = try last(bench)
-        try send(4, to: instance, bench)
-        // The third message has discarded the first three.
-        try connect(instance, 2, bench)
-        let discarded = try state(instance, bench)
-        #expect(discarded.discardedCount == 3)
-        #expect(discarded.noticeStreamID == .none)
-        _ = try bench.apply(
-            .connected(
-                project: bench.tides, ordinal: instance.ordinal, holder: instance.holder,
-                connection: ConnectionStart(
-                    number: 1, position: isEarlier ? began : try last(bench))))
-        let notice = try state(instance, bench).noticeStreamID
-        #expect((notice != .none) == isEarlier)
-        if isEarlier {
-            #expect(notice == (try last(bench)))
-            #expect(notice.rawValue > began.rawValue + 4)
-        }
-        // The device lists the last discarded message, which it got as a message or as the notice.
-        _ = try bench.apply(
-            .acknowledge([
-                Acknowledgement(
-                    project: bench.tides, ordinal: instance.ordinal, through: LaneMarks(.none),
-                    single: [discarded.discardedThrough.rawValue], arrival: try last(bench))
-            ]))
-        #expect(try state(instance, bench).discardedCount == (isEarlier ? 3 : 0))
-    }
-
     @Test("STO-1 TTL-3: what expired before a lost connection was ended has counted until then")
     func expiredMeanwhile() throws {
         let bench = try SendBench(Self.limits)

@@ -164,6 +164,11 @@ extension Checker {
             if state.acknowledged.highest > last || state.discardedThrough > last {
                 it.note(.mailbox, "ordinal \(ordinal) is past the last message \(last.rawValue)")
             }
+            if state.noticeStreamID > last {
+                it.note(
+                    .mailbox,
+                    "the notice of ordinal \(ordinal) is behind the last message \(last.rawValue)")
+            }
             if state.awayFrom > last {
                 it.note(
                     .mailbox, "ordinal \(ordinal) left behind the last message \(last.rawValue)")

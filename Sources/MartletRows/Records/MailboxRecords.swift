@@ -167,7 +167,7 @@ public struct MailboxState: Sendable, Hashable {
     public var discardedThrough: MessageSequence
     /// The number of discarded messages that the instance was not told of yet.
     public var discardedCount: UInt64
-    /// OPS-7: the stream ID of the notice, if a message of the instance may have the last discarded one's. Otherwise 0.
+    /// OPS-7: the notice's stream ID that no message has. 0: the notice has the ID of the last discarded message.
     public var noticeStreamID: MessageSequence = .none
     /// The connection was lost in an earlier run of the broker, and its end is not written into the state yet. Until
     /// then, the messages that STO-1 counts are unknown.

@@ -36,6 +36,8 @@ final class Oracle {
     var mayRepeat: () -> Bool = { false }
     /// OPS-7: whether a sender may be told `UNAVAILABLE` for a message that was accepted.
     var isUnansweredForLong: (MessageModel) -> Bool = { _ in false }
+    /// STO-1: the last discarded message of an instance, according to the stores; 0: none.
+    var lastDiscarded: (InstanceModel) -> UInt64 = { _ in 0 }
     private(set) var failures: [String] = []
     private(set) var messages: [MessageModel] = []
     private(set) var upstream: [UpstreamModel] = []
@@ -403,7 +405,8 @@ final class Oracle {
 
     func deleted(_ deleted: Deleted, by instance: InstanceModel) {
         trace.note("deleted", instance.number, Int(deleted.count), Int(deleted.streamID))
-        instance.deletedThrough = max(instance.deletedThrough, deleted.streamID)
+        let through = lastExcused(deleted, by: instance)
+        instance.deletedThrough = max(instance.deletedThrough, through)
         guard limits.storedPerInstanceMax > 0 else {
             return fail("instance \(instance.number) was told of discarded messages: no limit")
         }
@@ -419,6 +422,17 @@ final class Oracle {
                 \(sent)
                 """)
         }
+    }
+
+    /// The last message for which a notice stands. OPS-7: a notice with a stream ID that no message has comes behind
+    /// messages that were not discarded.
+    private func lastExcused(_ deleted: Deleted, by instance: InstanceModel) -> UInt64 {
+        let isOfMessage = messages.contains {
+            $0.sequence == deleted.streamID && $0.project === instance.project
+        }
+        let discarded = lastDiscarded(instance)
+        guard !isOfMessage, discarded > 0 else { return deleted.streamID }
+        return min(deleted.streamID, discarded)
     }
 
     func taken(_ id: Int, by instance: InstanceModel) {

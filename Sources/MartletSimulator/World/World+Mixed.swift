@@ -190,6 +190,19 @@ extension World {
         }
     }
 
+    /// STO-1: the last discarded message of an instance, according to the machine whose store knows most.
+    func lastDiscarded(_ instance: InstanceModel) -> UInt64 {
+        let project = instance.project
+        guard let ordinal = project.holders.first(where: { $0.value === instance })?.key
+        else { return 0 }
+        let found = machines.compactMap { machine in
+            try? machine.store.read { (transaction) throws in
+                try transaction.mailboxes.state(of: ordinal, in: project.number).discardedThrough
+            }
+        }
+        return found.max()?.rawValue ?? 0
+    }
+
     private func checkStore() {
         for machine in machines {
             do {

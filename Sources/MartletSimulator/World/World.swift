@@ -56,6 +56,7 @@ final class World {
             readChance: plan.failedReadChance)
         self.disk = disk
         let store = try openStore(folder)
+        oracle.lastDiscarded = { [unowned self] in lastDiscarded($0) }
         network.onWake = { [unowned self] number, machine in
             guard machine < machines.count else { return }
             machines[machine].wake(number, after: Int64(random.number(1...40)))

@@ -117,7 +117,6 @@ struct WorldPlan {
         shortLifeSecondsMax = 20
         connectionsMax = 512
         idleSeconds = 1800
-        if failedCommitChance > 0 { limits.storedPerInstanceMax = 0 }
         clusterTroubleMean = random.one(of: [400_000, 1_000_000, 3_000_000])
         restartMean = random.one(of: [100_000, 1_000_000, 5_000_000])
         database.delayMean = random.one(of: [100, 300, 2000])

@@ -14,7 +14,7 @@ package struct Absences: Ledger {
     private var log: MailboxLog { MailboxLog(context) }
     private var messages: MessageLedger { MessageLedger(context) }
     private var outcomes: Outcomes { Outcomes(context) }
-    private var projects: ProjectLedger { ProjectLedger(context) }
+    private var notices: Notices { Notices(context) }
 
     package init(_ context: LedgerContext) { self.context = context }
 
@@ -39,53 +39,34 @@ package struct Absences: Ledger {
         state.awayThrough = min(state.awayThrough, last)
         state.awayFrom = max(state.awayFrom, min(has, last))
         try discard(by: state.absence, owner, instance, &state, now: now, limits: limits)
-        guard state.discardedThrough == before.discardedThrough,
-            mayHaveLastDiscarded(before, began: last, has: has)
-        else { return }
-        try renumberNotice(of: ordinal, in: project, state)
+        guard mayHaveLastDiscarded(state, left: before.awayFrom, began: last, has: has) else {
+            return
+        }
+        let numbered = state
+        state.noticeStreamID = try notices.ownStreamID(in: project)
+        try mailboxes.put(state, after: numbered, of: ordinal, in: project)
     }
 
-    /// OPS-7: notes that an instance had an earlier connection than the known ones: the news of the connection came late.
-    /// The store has perhaps discarded messages that the connection brought.
-    /// - Parameter position: the project's last message when the connection began.
-    func noteEarlierConnection(
-        of ordinal: Ordinal, in project: ProjectNumber, began position: MessageSequence
-    ) throws(StorageError) {
-        let state = try mailboxes.state(of: ordinal, in: project)
-        guard mayHaveLastDiscarded(state, began: position, has: .none) else { return }
-        try renumberNotice(of: ordinal, in: project, state)
-    }
-
-    /// OPS-7: whether a device may have the last discarded message. The store has discarded messages before the news of a
-    /// connection came, and another node may have delivered them on the connection.
+    /// Whether a device may have the last discarded message, whose stream ID the notice has. The store has discarded messages
+    /// before the news of a connection came, or has never learned of the connection, and the connection brought the message.
+    /// The discards of a cluster need no look, because their notice has a stream ID of its own from the beginning.
     /// - Parameters:
+    ///   - end: the end of the last known connection.
     ///   - last: the project's last message when the connection began.
     ///   - has: the last message that the device is known to have.
     private func mayHaveLastDiscarded(
-        _ state: MailboxState, began last: MessageSequence, has: MessageSequence
+        _ state: MailboxState, left end: MessageSequence, began last: MessageSequence,
+        has: MessageSequence
     ) -> Bool {
         let (through, lowest) = (state.discardedThrough, state.acknowledged.lowest)
-        // Only a session with a told notice moves the marks of all lanes past the discards.
+        // Marks of all lanes past the discards belong to a session with a told notice.
         guard state.discardedCount > 0, state.noticeStreamID == .none, through > lowest else {
             return false
         }
         // A message behind the end of the last known connection came on an unknown connection. An unknown connection has
         // told no notice.
-        let hadUnknown = has > max(state.awayFrom, lowest)
-        return last < through || hadUnknown && through > state.awayFrom
-    }
-
-    /// OPS-7: gives the notice of discards a stream ID that no message has. With the stream ID of a delivered message, the
-    /// device would take the notice for that message, and the acknowledgement of the message would count for the notice.
-    private func renumberNotice(
-        of ordinal: Ordinal, in number: ProjectNumber, _ before: MailboxState
-    ) throws(StorageError) {
-        guard var project = try projects.project(number) else { return }
-        project.lastSequence = MessageSequence(project.lastSequence.rawValue + 1)
-        try projects.put(project, isNew: false)
-        var state = before
-        state.noticeStreamID = project.lastSequence
-        try mailboxes.put(state, after: before, of: ordinal, in: number)
+        let hadUnknown = has > max(end, lowest)
+        return last < through || hadUnknown && through > end
     }
 
     /// Writes down the discards of an absence (STO-1), if the absence has any.
@@ -143,7 +124,7 @@ package struct Absences: Ledger {
         let before = state
         state.discardedThrough = overflow.through
         state.discardedCount = overflow.count
-        state.noticeStreamID = .none
+        state.noticeStreamID = try notices.streamIDOfDiscards(in: project)
         try mailboxes.put(state, after: before, of: ordinal, in: project)
         try messages.removeInbox(
             of: ordinal, in: project, through: overflow.through, isTaken: false)

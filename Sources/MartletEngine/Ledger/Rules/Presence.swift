@@ -28,12 +28,7 @@ package struct Presence: Ledger {
         guard try raw.get(.instances, key) != nil else { return }
         try connections.endLost(of: ordinal, in: project, now: now)
         let known = try mailboxes.connection(key)?.start
-        if let known {
-            if connection.position < known.position {
-                try absences.noteEarlierConnection(
-                    of: ordinal, in: project, began: connection.position)
-            }
-        } else {
+        if known == nil {
             try absences.endAbsence(
                 of: ordinal, in: project, through: connection.position, now: now, limits: limits)
         }

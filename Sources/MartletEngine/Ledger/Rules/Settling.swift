@@ -17,6 +17,7 @@ package struct Settling: Ledger {
     private var log: MailboxLog { MailboxLog(context) }
     private var messages: MessageLedger { MessageLedger(context) }
     private var outcomes: Outcomes { Outcomes(context) }
+    private var notices: Notices { Notices(context) }
 
     package init(_ context: LedgerContext) { self.context = context }
 
@@ -134,7 +135,7 @@ package struct Settling: Ledger {
         }
         state.discardedThrough = overflow.through
         state.discardedCount = overflow.count
-        state.noticeStreamID = .none
+        state.noticeStreamID = try notices.streamIDOfDiscards(in: project)
         try mailboxes.put(state, after: before, of: settling.ordinal, in: project)
         try mailboxes.removeIdleMarks(
             of: settling.ordinal, in: settling.project, through: state.logStart)
