@@ -54,9 +54,10 @@ extension Delivery {
             let isReached = through >= told && through > device.pointee.toldBehind
             if isReached || single.contains(told) {
                 // The store may have forgotten the inactivity discard (STO-2) that gave the notice its ID.
-                let notice = device.pointee.notice
-                keepSingle(index, 0 < notice && notice < told ? [notice, told] : [told])
-                device.pointee.noticeTakenThrough = told
+                let notice = device.pointee.toldNotice
+                let isOther = notice > 0 && notice != told
+                keepSingle(index, isOther ? [min(notice, told), max(notice, told)] : [told])
+                device.pointee.noticeTakenThrough = max(told, notice)
             }
         }
         let advance = through - min(through, device.pointee.acknowledgedThrough)

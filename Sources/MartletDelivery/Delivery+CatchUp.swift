@@ -156,8 +156,16 @@ extension Delivery {
         if !device.pointee.isSettled || !device.pointee.isDozing,
             reading.replay.discardedCount > 0
         {
-            let notice = max(reading.replay.discardedThrough.rawValue, device.pointee.notice)
-            if notice > device.pointee.toldThrough { discarded = MessageSequence(notice) }
+            let last = reading.replay.discardedThrough.rawValue
+            if device.pointee.discarded?.through.rawValue == last {
+                discarded = MessageSequence(device.pointee.notice)
+            } else if last > reading.discardedThrough {
+                discarded = MessageSequence(last)
+            }
+            // Without further discards, the device has acknowledged the notice since the reading began.
+            if let notice = discarded, notice.rawValue <= device.pointee.toldThrough {
+                discarded = nil
+            }
         }
         let dropped = reading.replay.droppedThrough
         if dropped > .none {
@@ -247,7 +255,8 @@ extension Delivery {
         return true
     }
 
-    /// Queues the notice of discards (STO-1). The notice stands for all messages up to its sequence.
+    /// Queues the notice of discards (STO-1). The mailbox has no other message up to the notice's stream ID: each was
+    /// discarded, queued before, or waits in a closed lane.
     /// - Returns: false if the queue is full; the notice is not queued then.
     package mutating func catchUp(
         deletedThrough: MessageSequence, of plan: borrowing MailboxPlan, byteCount: Int
@@ -281,6 +290,7 @@ extension Delivery {
             device.pointee.discardedCount = overflow.count
             device.pointee.noticeStreamID = 0
         }
+        device.pointee.toldNotice = device.pointee.notice
         session.pointee.highestDelivered = max(session.pointee.highestDelivered, sequence)
         return true
     }

@@ -25,6 +25,7 @@ struct DeviceSession {
         var discardedCount: UInt64 = 0
         var noticeStreamID: UInt64 = 0
         var toldThrough: UInt64 = 0
+        var toldNotice: UInt64 = 0
         var toldBehind: UInt64 = 0
         var noticeTakenThrough: UInt64 = 0
         var dozingFrom: UInt64 = 0
@@ -175,6 +176,13 @@ struct DeviceSession {
         set { reserveDetails().pointee.toldThrough = newValue }
     }
 
+    /// STO-1: the notice of the discards that were known when the last notice was told. The told notice stands for
+    /// them too, and has another stream ID if it tells of later discards (STO-2).
+    var toldNotice: UInt64 {
+        get { details?.pointee.toldNotice ?? 0 }
+        set { reserveDetails().pointee.toldNotice = newValue }
+    }
+
     /// TTL-4: the highest stream ID on the connection before a late notice. A cumulative acknowledgement up to
     /// this stream ID may be older than the notice, and does not count for the notice. 0: the notice was not late.
     var toldBehind: UInt64 {
@@ -188,11 +196,9 @@ struct DeviceSession {
         set { reserveDetails().pointee.noticeTakenThrough = newValue }
     }
 
-    /// STO-1: the sequence of discards without a notice on this connection. The mark of the held lane stays
-    /// below this sequence, because a mark beyond would lose the notice with the connection.
-    var untoldFrom: UInt64 {
-        notice > toldThrough ? discardedThrough : .max
-    }
+    /// STO-1: the stream ID of a notice that was not told on this connection. The mark of the held lane stays below
+    /// this stream ID, because a mark beyond would lose the notice with the connection.
+    var untoldFrom: UInt64 { notice > max(toldThrough, toldNotice) ? notice : .max }
     /// STO-1: the project's last message when the doze began.
     var dozingFrom: UInt64 {
         get { details?.pointee.dozingFrom ?? 0 }

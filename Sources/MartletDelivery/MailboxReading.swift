@@ -55,7 +55,7 @@ package struct MailboxPlan: Sendable {
     /// An entry to deliver, or a notice of discarded messages.
     package enum Step: Sendable {
         case message(LogEntry)
-        /// STO-1: a notice of `count` discarded messages, with the last of them.
+        /// STO-1: a notice of `count` discarded messages, with the notice's stream ID.
         case deleted(through: MessageSequence, count: UInt64)
     }
 

@@ -114,6 +114,61 @@ struct AbsenceTests {
         #expect(world.connections[0]!.stored == [5, 6])
     }
 
+    /// Seven messages for the instance, of which the first four were discarded; the notice has the stream ID 8, which no
+    /// message of the instance has.
+    private func discarded(_ world: Loopback, bodyBytes: Int) {
+        for _ in 0..<7 { world.accept(0, to: [1], bodyBytes: bodyBytes) }
+        world.accept(0, to: [2], bodyBytes: 5)
+        world.discard(address, through: 4, count: 4, notice: 8)
+    }
+
+    @Test("OPS-7 STO-1: messages before a notice with an ID of its own are acknowledged before it")
+    func acknowledgedBeforeNotice() {
+        let world = Loopback(capacity: 1, limits: limits(stored: 3))
+        discarded(world, bodyBytes: 40_000)
+        world.connect(address, at: 0)
+        // Two messages fill the queue, so the third message and the notice wait.
+        _ = world.catchUpOne()
+        while world.sendOne() != nil {
+            world.completeSend(0, byteCount: world.inFlightBytes(0))
+        }
+        #expect(world.connections[0]!.stored == [5, 6])
+        #expect(world.connections[0]!.deleted.isEmpty)
+        #expect(world.acknowledge(0, through: 6))
+        world.takeAcknowledgements()
+        world.close(0)
+        world.takeAcknowledgements()
+        #expect(world.watermark(address) == 6)
+        world.connect(address, at: 0)
+        world.settle()
+        #expect(world.connections[0]!.stored == [7])
+        #expect(world.connections[0]!.deleted.map(\.through) == [8])
+        #expect(world.connections[0]!.deleted.map(\.count) == [4])
+        #expect(world.acknowledge(0, through: 8))
+        world.close(0)
+        world.takeAcknowledgements()
+        world.connect(address, at: 0)
+        world.settle()
+        #expect(world.connections[0]!.deleted.isEmpty)
+    }
+
+    @Test("OPS-7 STO-1: a notice acknowledged during a long reading is not told again")
+    func acknowledgedWhileReading() {
+        let world = Loopback(capacity: 1, limits: limits(stored: 3))
+        discarded(world, bodyBytes: 5)
+        world.connect(address, at: 0)
+        world.settle()
+        #expect(world.connections[0]!.deleted.map(\.through) == [8])
+        for _ in 0..<6 { world.accept(0, to: [1], bodyBytes: 5, .postponed) }
+        world.rowsMax = 2
+        _ = world.catchUpOne()
+        #expect(world.acknowledge(0, through: 8))
+        world.takeAcknowledgements()
+        world.settle()
+        #expect(world.connections[0]!.stored == [5, 6, 7, 9, 10, 11, 12, 13, 14])
+        #expect(world.connections[0]!.deleted.map(\.through) == [8])
+    }
+
     @Test("STO-1: a long reading delivers nothing that the absence may still discard")
     func longReading() {
         var delivery = Delivery(capacity: 1, limits: limits(stored: 2))

@@ -170,9 +170,13 @@ final class Loopback {
     }
 
     /// OPS-7: a row of another node discards the messages of an instance up to a sequence.
-    func discard(_ address: Address, through sequence: UInt64, count: UInt64) {
+    /// - Parameter notice: the notice's own stream ID, if it has one.
+    func discard(
+        _ address: Address, through sequence: UInt64, count: UInt64, notice: UInt64 = 0
+    ) {
         var state = state(address)
         (state.discardedCount, state.discardedThrough) = (count, MessageSequence(sequence))
+        state.noticeStreamID = MessageSequence(notice)
         states[address] = state
     }
 
@@ -197,6 +201,7 @@ final class Loopback {
         }
         if let overflow = replay.overflow, overflow.through > state.discardedThrough {
             (state.discardedCount, state.discardedThrough) = overflow
+            state.noticeStreamID = .none
         }
         if start.held == nil {
             (state.awayFrom, state.awayThrough) = (start.position, start.position)
@@ -442,7 +447,7 @@ final class Loopback {
                 #expect(lost.isEmpty, "messages are counted as acknowledged that never arrived")
             }
             state.acknowledged.formMaximum(one.through)
-            if one.single.contains(state.discardedThrough.rawValue) { state.discardedCount = 0 }
+            if one.single.contains(state.notice.rawValue) { state.discardedCount = 0 }
             // A connection that began before this was known need not give it again.
             let here = arrived[address] ?? []
             taken[address, default: []].formUnion(

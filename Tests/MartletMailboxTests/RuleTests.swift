@@ -213,11 +213,13 @@ struct RuleTests {
             ([1, 2, 3, 4], []),
             // The application has not taken the last discarded message.
             ([1, 2], [4]),
-        ] as [([UInt64], [UInt64])])
-    func noticeOfDelivered(taken: [UInt64], left: [UInt64]) throws {
+        ] as [([UInt64], [UInt64])], [false, true])
+    func noticeOfDelivered(messages: (taken: [UInt64], left: [UInt64]), isCluster: Bool) throws {
+        let (taken, left) = messages
         var limits = MailboxLimits.none
         limits.storedPerInstanceMax = 2
         let example = try Example(limits: limits)
+        if isCluster { try example.world.beginCluster() }
         for seconds in [10, 60, 60, 60] as [UInt32] { _ = try example.send(seconds: seconds) }
         // The expiry writes down the discards. Meanwhile the device was given all messages on another node, and the
         // news of that connection is lost with the node.
@@ -239,12 +241,15 @@ struct RuleTests {
         #expect(day[.discardedTooMany] == 3 && day[.acknowledged] == 2 && day.pending == 0)
     }
 
-    @Test("STO-1 STO-2 a message before a notice is acknowledged without the notice")
-    func messageBeforeNotice() throws {
+    @Test(
+        "STO-1 STO-2 a message before a notice is acknowledged without the notice",
+        arguments: [false, true])
+    func messageBeforeNotice(isCluster: Bool) throws {
         var limits = MailboxLimits()
         limits.storedPerInstanceMax = 1
         limits.inactiveSeconds = 10
         let example = try Example(limits: limits)
+        if isCluster { try example.world.beginCluster() }
         let ordinal = example.instance.ordinal
         for _ in 0..<3 { _ = try example.send() }
         try example.pass(milliseconds: 11_000)
@@ -258,6 +263,31 @@ struct RuleTests {
         #expect(example.world.acknowledge(ordinal, through: 4, single: []))
         try example.leave()
         #expect(try example.connect().isEmpty)
+    }
+
+    @Test(
+        "STO-1 STO-2 a notice of two kinds of discards is acknowledged singly, or in HELLO, without the message before it",
+        arguments: [false, true], [false, true])
+    func singleNotice(isCluster: Bool, isListed: Bool) throws {
+        var limits = MailboxLimits()
+        limits.storedPerInstanceMax = 1
+        limits.inactiveSeconds = 10
+        let example = try Example(limits: limits)
+        if isCluster { try example.world.beginCluster() }
+        for _ in 0..<3 { _ = try example.send() }
+        try example.pass(milliseconds: 11_000)
+        _ = try example.send()
+        let frames = try example.connect()
+        #expect(frames.last == .deleted(streamID: 4, count: 3))
+        if !isListed {
+            #expect(
+                example.world.acknowledge(example.instance.ordinal, through: 0, single: [4]))
+        }
+        try example.leave()
+        try example.world.connect(
+            example.instance, .active, taken: isListed ? [4] : [], loop: 0, isHasty: false)
+        let again = try example.frames()
+        #expect(ids(again) == [3] && counts(again) == [])
     }
 
     @Test("STO-1 a notice acknowledged just before a doze runs over is not told again")

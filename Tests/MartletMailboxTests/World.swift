@@ -127,6 +127,14 @@ final class World {
         project = made.number
     }
 
+    /// OPS-7: makes the broker a node of a cluster.
+    func beginCluster() throws {
+        let now = now
+        _ = try store.write { (transaction) throws(StorageError) in
+            try transaction.connections.beginRun(of: "a", process: 1, now: now)
+        }
+    }
+
     private func forgetMemory() {
         engine = Engine(limits: limits)
         engine.acknowledgingBounds = acknowledgingBounds ?? .alone

@@ -413,7 +413,7 @@ final class Oracle {
         // STO-1: a discard covers at least one message more than the limit, and no more than were sent.
         let sent = messages.count {
             $0.isStored && $0.recipients.contains(instance.number)
-                && $0.sequence <= deleted.streamID
+                && $0.sequence <= through
         }
         if deleted.count <= UInt64(limits.storedPerInstanceMax) || deleted.count > UInt64(sent) {
             fail(

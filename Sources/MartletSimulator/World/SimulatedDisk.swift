@@ -29,6 +29,16 @@ final class SimulatedDisk: Sendable {
 
     func setFaulty(_ isFaulty: Bool) { state.withLock { $0.isFaulty = isFaulty } }
 
+    /// Runs a look at the stores that no fault disturbs, and that draws no random number.
+    func quietly<Result>(_ look: () -> Result) -> Result {
+        let wasFaulty = state.withLock { state in
+            defer { state.isFaulty = false }
+            return state.isFaulty
+        }
+        defer { setFaulty(wasFaulty) }
+        return look()
+    }
+
     var faults: StoreFaults {
         StoreFaults(
             beforeRead: { [self] in

@@ -195,9 +195,12 @@ extension World {
         let project = instance.project
         guard let ordinal = project.holders.first(where: { $0.value === instance })?.key
         else { return 0 }
-        let found = machines.compactMap { machine in
-            try? machine.store.read { (transaction) throws in
-                try transaction.mailboxes.state(of: ordinal, in: project.number).discardedThrough
+        let found = disk.quietly {
+            machines.compactMap { machine in
+                try? machine.store.read { (transaction) throws in
+                    try transaction.mailboxes.state(of: ordinal, in: project.number)
+                        .discardedThrough
+                }
             }
         }
         return found.max()?.rawValue ?? 0

@@ -49,7 +49,7 @@ package struct Absences: Ledger {
 
     /// Whether a device may have the last discarded message, whose stream ID the notice has. The store has discarded messages
     /// before the news of a connection came, or has never learned of the connection, and the connection brought the message.
-    /// The discards of a cluster need no look, because their notice has a stream ID of its own from the beginning.
+    /// A notice with a stream ID of its own needs no look, and the notices of a cluster have one from the beginning.
     /// - Parameters:
     ///   - end: the end of the last known connection.
     ///   - last: the project's last message when the connection began.

@@ -18,7 +18,8 @@ struct Notices: Ledger {
     /// OPS-7: in a cluster the store learns of a connection of another node late or never, and the connection may bring
     /// messages that the store discards meanwhile. With the stream ID of such a message, the device would take the notice
     /// for the message, and the acknowledgement of the message would count for the notice.
-    /// - Returns: none for the stream ID of the last discarded message, for which a broker alone has no other sender.
+    /// - Returns: none for the stream ID of the last discarded message. A broker alone brings all messages itself, and
+    ///   `Absences` looks for connections that a failed commit kept from its store.
     func streamIDOfDiscards(in project: ProjectNumber) throws(StorageError) -> MessageSequence {
         guard try mailboxes.livingRuns() != nil else { return .none }
         return try ownStreamID(in: project)
