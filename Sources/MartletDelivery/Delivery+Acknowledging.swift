@@ -40,12 +40,19 @@ extension Delivery {
         let before = device.pointee.acknowledged
         var marks = before
         let delivered = deliveredMarks(index)
+        let untoldFrom = device.pointee.untoldFrom
         for number in 0..<UInt8(Lane.count) {
             let lane = Lane(rawValue: number)
             let reached = cameLate?.cap(of: through, in: lane) ?? through
             var taken = min(reached, delivered[lane].rawValue)
-            if lane == Self.heldLane { taken = min(taken, device.pointee.untoldFrom &- 1) }
+            if lane == Self.heldLane { taken = min(taken, untoldFrom - 1) }
             if taken > marks[lane].rawValue { marks[lane] = MessageSequence(taken) }
+        }
+        // The mark of the held lane was beyond the notice before the notice was known.
+        if marks.lowest.rawValue >= untoldFrom {
+            for lane in Lane.all where before[lane].rawValue < untoldFrom {
+                marks[lane] = MessageSequence(untoldFrom - 1)
+            }
         }
         device.pointee.acknowledged = marks
         // The acknowledgement of a notice names the notice, because older messages may wait in a closed lane.

@@ -160,10 +160,12 @@ extension Delivery {
             if device.pointee.discarded?.through.rawValue == last {
                 discarded = MessageSequence(device.pointee.notice)
             } else if last > reading.discardedThrough {
+                // The reading found further discards. Otherwise the device has acknowledged the notice since the reading
+                // began.
                 discarded = MessageSequence(last)
             }
-            // Without further discards, the device has acknowledged the notice since the reading began.
-            if let notice = discarded, notice.rawValue <= device.pointee.toldThrough {
+            // The notice was told on this connection already.
+            if let notice = discarded, notice.rawValue <= device.pointee.toldLast {
                 discarded = nil
             }
         }

@@ -275,7 +275,7 @@ package struct Delivery: ~Copyable {
         let index = reading.index
         let device = devices + Int(index)
         // The reading begins anew if the store has settled the log meanwhile. Discards below the marks do not
-        // count, because the device has acknowledged their notice; the store may still hold them.
+        // count, because the device has all messages up to there.
         let known = max(reading.discardedThrough, device.pointee.acknowledged.lowest.rawValue)
         let isStale = device.pointee.isStale
         guard isStale || state.discardedThrough.rawValue > known else { return reading }

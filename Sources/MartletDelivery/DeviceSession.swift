@@ -176,8 +176,8 @@ struct DeviceSession {
         set { reserveDetails().pointee.toldThrough = newValue }
     }
 
-    /// STO-1: the notice of the discards that were known when the last notice was told. The told notice stands for
-    /// them too, and has another stream ID if it tells of later discards (STO-2).
+    /// STO-1: the value of `notice` when DELETED was queued last. Differs from `toldThrough` if DELETED had the stream ID of
+    /// a message that was discarded because the instance was inactive (STO-2).
     var toldNotice: UInt64 {
         get { details?.pointee.toldNotice ?? 0 }
         set { reserveDetails().pointee.toldNotice = newValue }
@@ -196,9 +196,11 @@ struct DeviceSession {
         set { reserveDetails().pointee.noticeTakenThrough = newValue }
     }
 
-    /// STO-1: the stream ID of a notice that was not told on this connection. The mark of the held lane stays below
-    /// this stream ID, because a mark beyond would lose the notice with the connection.
-    var untoldFrom: UInt64 { notice > max(toldThrough, toldNotice) ? notice : .max }
+    /// STO-1: the highest stream ID of a notice that was told on this connection, or for which a told notice stands.
+    var toldLast: UInt64 { max(toldThrough, toldNotice) }
+    /// STO-1: the stream ID of a notice that was not told on this connection. The lowest mark stays below this stream ID,
+    /// because the client takes stream IDs up to the lowest mark for known, and so would lose the notice.
+    var untoldFrom: UInt64 { notice > toldLast ? notice : .max }
     /// STO-1: the project's last message when the doze began.
     var dozingFrom: UInt64 {
         get { details?.pointee.dozingFrom ?? 0 }

@@ -13,9 +13,10 @@ import Testing
 struct AbsenceTests {
     private let address = Address(project: 0, ordinal: 1)
 
-    private func limits(stored: Int) -> MailboxLimits {
+    private func limits(stored: Int, burst: Int = 0) -> MailboxLimits {
         var limits = MailboxLimits.none
         limits.storedPerInstanceMax = stored
+        limits.collapsibleBurst = burst
         return limits
     }
 
@@ -167,6 +168,37 @@ struct AbsenceTests {
         world.settle()
         #expect(world.connections[0]!.stored == [5, 6, 7, 9, 10, 11, 12, 13, 14])
         #expect(world.connections[0]!.deleted.map(\.through) == [8])
+    }
+
+    @Test(
+        "OPS-7 STO-1: a device that has more than the store knew of is told of discards in a later doze"
+    )
+    func toldBehindMarks() {
+        let world = Loopback(capacity: 1, limits: limits(stored: 2, burst: 1))
+        world.connect(address, at: 0)
+        world.settle()
+        // The throttle holds the second message back.
+        for key in [1, 2] as [UInt64] { world.accept(0, to: [1], bodyBytes: 5, key: key) }
+        for _ in 0..<3 { world.accept(0, to: [1], bodyBytes: 5) }
+        world.accept(0, to: [2], bodyBytes: 5)
+        world.accept(0, to: [1], bodyBytes: 5)
+        world.settle()
+        #expect(world.connections[0]!.stored == [1, 3, 4, 5, 7])
+        #expect(world.acknowledge(0, through: 7))
+        // For the store, the device was away.
+        world.discard(address, through: 5, count: 4, notice: 6)
+        world.setState(0, .doze)
+        world.accept(0, to: [1], bodyBytes: 5, priority: .high, .postponed)
+        world.settle()
+        #expect(world.connections[0]!.stored == [1, 3, 4, 5, 7, 8])
+        #expect(world.acknowledge(0, through: 8))
+        world.takeAcknowledgements()
+        world.close(0)
+        world.takeAcknowledgements()
+        #expect(world.watermark(address) < 6, "a client drops a notice up to the lowest mark")
+        world.connect(address, at: 0)
+        world.settle()
+        #expect(world.connections[0]!.deleted.map(\.through) == [6])
     }
 
     @Test("STO-1: a long reading delivers nothing that the absence may still discard")

@@ -279,6 +279,13 @@ struct RuleTests {
         _ = try example.send()
         let frames = try example.connect()
         #expect(frames.last == .deleted(streamID: 4, count: 3))
+        // The end of a doze begins another reading.
+        example.world.setState(example.instance.ordinal, .doze)
+        _ = try example.send()
+        #expect(try example.frames().isEmpty)
+        example.world.setState(example.instance.ordinal, .active)
+        let later = try example.frames()
+        #expect(ids(later) == [5] && counts(later) == [])
         if !isListed {
             #expect(
                 example.world.acknowledge(example.instance.ordinal, through: 0, single: [4]))
@@ -287,7 +294,7 @@ struct RuleTests {
         try example.world.connect(
             example.instance, .active, taken: isListed ? [4] : [], loop: 0, isHasty: false)
         let again = try example.frames()
-        #expect(ids(again) == [3] && counts(again) == [])
+        #expect(ids(again) == [3, 5] && counts(again) == [])
     }
 
     @Test("STO-1 a notice acknowledged just before a doze runs over is not told again")

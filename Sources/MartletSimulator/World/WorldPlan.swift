@@ -92,7 +92,8 @@ struct WorldPlan {
         default: makeMixed(&random)
         }
         // A failed commit can keep the beginning of a connection from the store. If the connection ends before the
-        // store is told again, the time counts as absence, and STO-1 may discard held-back messages without notice.
+        // store is told again, the time counts as absence, and STO-1 may discard held-back messages. A broker alone may
+        // give the notice the stream ID of a message that the device has.
         if !hasKnown, failedCommitChance > 0 { limits.storedPerInstanceMax = 0 }
     }
 

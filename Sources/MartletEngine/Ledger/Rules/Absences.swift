@@ -47,9 +47,9 @@ package struct Absences: Ledger {
         try mailboxes.put(state, after: numbered, of: ordinal, in: project)
     }
 
-    /// Whether a device may have the last discarded message, whose stream ID the notice has. The store has discarded messages
-    /// before the news of a connection came, or has never learned of the connection, and the connection brought the message.
-    /// A notice with a stream ID of its own needs no look, and the notices of a cluster have one from the beginning.
+    /// Whether a device may have the last discarded message, and the notice has the message's stream ID: the store has
+    /// discarded the message before the news of a connection came, or has never learned of the connection. Returns false
+    /// for a notice with a stream ID of its own, as all discards of a cluster have.
     /// - Parameters:
     ///   - end: the end of the last known connection.
     ///   - last: the project's last message when the connection began.
