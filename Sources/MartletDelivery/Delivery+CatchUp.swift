@@ -164,7 +164,7 @@ extension Delivery {
                 // began.
                 discarded = MessageSequence(last)
             }
-            // The notice was told on this connection already.
+            // The connection has told the notice already.
             if let notice = discarded, notice.rawValue <= device.pointee.toldLast {
                 discarded = nil
             }

@@ -196,10 +196,10 @@ struct DeviceSession {
         set { reserveDetails().pointee.noticeTakenThrough = newValue }
     }
 
-    /// STO-1: the highest stream ID of a notice that was told on this connection, or for which a told notice stands.
+    /// STO-1: the connection has told all notices up to this stream ID.
     var toldLast: UInt64 { max(toldThrough, toldNotice) }
-    /// STO-1: the stream ID of a notice that was not told on this connection. The lowest mark stays below this stream ID,
-    /// because the client takes stream IDs up to the lowest mark for known, and so would lose the notice.
+    /// STO-1: the stream ID of the known discards' notice until the connection tells the notice; then the highest number.
+    /// The lowest mark stays below, because a client drops a notice up to the lowest mark.
     var untoldFrom: UInt64 { notice > toldLast ? notice : .max }
     /// STO-1: the project's last message when the doze began.
     var dozingFrom: UInt64 {

@@ -18,18 +18,11 @@ struct LostConnectionTests {
         return limits
     }
 
-    private func last(_ bench: SendBench) throws -> MessageSequence {
-        let project = bench.tides
-        return try bench.store.read { (transaction) throws in
-            try transaction.projects.project(project)!.lastSequence
-        }
-    }
-
     private func connect(_ instance: Instance, _ number: UInt64, _ bench: SendBench) throws {
         _ = try bench.apply(
             .connected(
                 project: bench.tides, ordinal: instance.ordinal, holder: instance.holder,
-                connection: ConnectionStart(number: number, position: try last(bench))))
+                connection: ConnectionStart(number: number, position: try bench.lastSequence())))
     }
 
     private func send(_ count: Int, to instance: Instance, _ bench: SendBench) throws {
@@ -51,12 +44,6 @@ struct LostConnectionTests {
         return try bench.store.write { (transaction) throws(StorageError) in
             try transaction.connections.endAllLost(
                 now: now, limits: limits, rowsMax: rowsMax)
-        }
-    }
-
-    private func state(_ instance: Instance, _ bench: SendBench) throws -> MailboxState {
-        try bench.store.read { (transaction) throws in
-            try transaction.mailboxes.state(of: instance.ordinal, in: instance.project)
         }
     }
 
@@ -103,12 +90,12 @@ struct LostConnectionTests {
         bench.wait(seconds: 10)
         let crashed = bench.now
         try crash(bench)
-        #expect(try state(instance, bench).hasLostConnection)
+        #expect(try bench.state(instance).hasLostConnection)
         // Two crashes in a row: the first one ended it.
         bench.wait(seconds: 10)
         try send(1, to: instance, bench)
         try crash(bench)
-        let ended = MessageSequence(try last(bench).rawValue - 1)
+        let ended = MessageSequence(try bench.lastSequence().rawValue - 1)
         try send(2, to: instance, bench)
         switch touch {
         case .walk: while try walk(bench, rowsMax: 1) {}
@@ -133,9 +120,9 @@ struct LostConnectionTests {
                 try transaction.sweeping.sweep(now: now, limits: limits, rowsMax: 100)
             }
         }
-        let after = try state(instance, bench)
+        let after = try bench.state(instance)
         #expect(!after.hasLostConnection)
-        #expect(after.awayFrom == (touch == .connecting ? try last(bench) : ended))
+        #expect(after.awayFrom == (touch == .connecting ? try bench.lastSequence() : ended))
         if touch != .connecting { #expect(after.seen == crashed) }
         let mailbox = try bench.mailbox(instance)
         // What the connection had not taken counts too.
@@ -143,7 +130,7 @@ struct LostConnectionTests {
         #expect(mailbox.discardedCount == 4)
         try bench.expectClean()
         while try walk(bench, rowsMax: 100) {}
-        #expect(try state(instance, bench).awayFrom == after.awayFrom)
+        #expect(try bench.state(instance).awayFrom == after.awayFrom)
         try bench.expectClean()
     }
 
@@ -215,7 +202,7 @@ struct LostConnectionTests {
         try crash(bench)
         for instance in instances[10..<20] { try connect(instance, 2, bench) }
         func lostCount() throws -> Int {
-            try instances.count { try state($0, bench).hasLostConnection }
+            try instances.count { try bench.state($0).hasLostConnection }
         }
         #expect(try lostCount() == 40)
         var steps = 0
@@ -230,7 +217,7 @@ struct LostConnectionTests {
         #expect(try lostCount() == 0)
         #expect((8...12).contains(steps))
         for (index, instance) in instances.enumerated() {
-            let isConnected = try state(instance, bench).awayThrough != MessageSequence(.max)
+            let isConnected = try bench.state(instance).awayThrough != MessageSequence(.max)
             #expect(isConnected == (10..<20).contains(index))
         }
         try bench.expectClean()

@@ -17,13 +17,6 @@ struct NodeRunTests {
         return limits
     }
 
-    private func begin(_ node: String, _ process: UInt64, _ bench: SendBench) throws -> UInt32 {
-        let now = bench.now
-        return try bench.store.write { (transaction) throws(StorageError) in
-            try transaction.connections.beginRun(of: node, process: process, now: now)
-        }
-    }
-
     private func end(_ node: String, _ bench: SendBench) throws -> UInt32? {
         let now = bench.now
         return try bench.store.write { (transaction) throws(StorageError) in
@@ -44,10 +37,7 @@ struct NodeRunTests {
     }
 
     private func isLost(_ instance: Instance, _ bench: SendBench) throws -> Bool {
-        try bench.store.read { (transaction) throws in
-            try transaction.mailboxes.state(of: instance.ordinal, in: instance.project)
-                .hasLostConnection
-        }
+        try bench.state(instance).hasLostConnection
     }
 
     /// Ends all lost connections, in steps of a row.
@@ -59,17 +49,15 @@ struct NodeRunTests {
     }
 
     private func isConnected(_ instance: Instance, _ bench: SendBench) throws -> Bool {
-        try bench.store.read { (transaction) throws in
-            try transaction.mailboxes.state(of: instance.ordinal, in: instance.project).isConnected
-        }
+        try bench.state(instance).isConnected
     }
 
     @Test("OPS-7 the end of a node loses its connections, and those of no other node")
     func endsOne() throws {
         let bench = try SendBench(Self.limits)
         let (first, second) = (try bench.register(), try bench.register())
-        let a = try begin("a", 1, bench)
-        let b = try begin("b", 2, bench)
+        let a = try bench.beginRun(of: "a", process: 1)
+        let b = try bench.beginRun(of: "b", process: 2)
         #expect(a != b)
         try connect(first, 7, in: a, bench)
         try connect(second, 8, in: b, bench)
@@ -85,14 +73,14 @@ struct NodeRunTests {
     func endsTheLast() throws {
         let bench = try SendBench(Self.limits)
         let (first, second) = (try bench.register(), try bench.register())
-        let a = try begin("a", 1, bench)
-        let b = try begin("b", 2, bench)
+        let a = try bench.beginRun(of: "a", process: 1)
+        let b = try bench.beginRun(of: "b", process: 2)
         try connect(first, 7, in: a, bench)
         try connect(second, 8, in: b, bench)
         #expect(try end("b", bench) == b)
         #expect(try !isLost(first, bench) && isLost(second, bench))
         // Another process of the node has another run, in which the former connection is still lost.
-        let next = try begin("b", 3, bench)
+        let next = try bench.beginRun(of: "b", process: 3)
         #expect(next > b)
         #expect(try isLost(second, bench))
         try walk(bench)
@@ -104,10 +92,10 @@ struct NodeRunTests {
     func beginsOnce() throws {
         let bench = try SendBench(Self.limits)
         let instance = try bench.register()
-        let run = try begin("a", 1, bench)
-        #expect(try begin("a", 1, bench) == run)
+        let run = try bench.beginRun(of: "a", process: 1)
+        #expect(try bench.beginRun(of: "a", process: 1) == run)
         try connect(instance, 7, in: run, bench)
-        let next = try begin("a", 2, bench)
+        let next = try bench.beginRun(of: "a", process: 2)
         #expect(next > run)
         #expect(try isLost(instance, bench))
         #expect(try end("c", bench) == nil)
@@ -119,8 +107,8 @@ struct NodeRunTests {
     func countsFromItsOwnEnd() throws {
         let bench = try SendBench(Self.limits)
         let (first, second) = (try bench.register(), try bench.register())
-        let a = try begin("a", 1, bench)
-        let b = try begin("b", 2, bench)
+        let a = try bench.beginRun(of: "a", process: 1)
+        let b = try bench.beginRun(of: "b", process: 2)
         try connect(first, 7, in: a, bench)
         try connect(second, 8, in: b, bench)
         // While it is connected, more messages may wait than for an instance that is away.
@@ -128,16 +116,11 @@ struct NodeRunTests {
             _ = try bench.accepted(SendCommand(target: .token(first.token.text), body: [1]))
         }
         _ = try end("a", bench)
-        let ended = try bench.store.read { (transaction) throws in
-            try transaction.projects.project(bench.tides)!.lastSequence
-        }
+        let ended = try bench.lastSequence()
         _ = try bench.accepted(SendCommand(target: .token(second.token.text), body: [1]))
         _ = try end("b", bench)
         try walk(bench)
-        let state = try bench.store.read { (transaction) throws in
-            try transaction.mailboxes.state(of: first.ordinal, in: first.project)
-        }
-        #expect(state.awayFrom == ended)
+        #expect(try bench.state(first).awayFrom == ended)
         try bench.expectClean()
     }
 }

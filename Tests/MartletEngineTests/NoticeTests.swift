@@ -30,25 +30,8 @@ struct NoticeTests {
         instance = try bench.register()
     }
 
-    private func beginCluster() throws {
-        let now = bench.now
-        _ = try bench.store.write { (transaction) throws(StorageError) in
-            try transaction.connections.beginRun(of: "a", process: 1, now: now)
-        }
-    }
-
-    private func last() throws -> MessageSequence {
-        let project = bench.tides
-        return try bench.store.read { (transaction) throws in
-            try transaction.projects.project(project)!.lastSequence
-        }
-    }
-
-    private func state() throws -> MailboxState {
-        try bench.store.read { (transaction) throws in
-            try transaction.mailboxes.state(of: instance.ordinal, in: instance.project)
-        }
-    }
+    private func last() throws -> MessageSequence { try bench.lastSequence() }
+    private func state() throws -> MailboxState { try bench.state(instance) }
 
     private func send(_ lifespan: Lifespan = .longest) throws {
         _ = try bench.accepted(
@@ -110,7 +93,7 @@ struct NoticeTests {
         "OPS-7 STO-1 no message of a cluster acknowledges a notice", arguments: Event.allCases,
         [true, false])
     func cluster(event: Event, isListed: Bool) throws {
-        try beginCluster()
+        try bench.beginRun(of: "a", process: 1)
         let before = try last()
         try discard(at: event)
         let discarded = try state()
@@ -130,7 +113,7 @@ struct NoticeTests {
 
     @Test("OPS-7 STO-1 later discards of a cluster have a later notice")
     func later() throws {
-        try beginCluster()
+        try bench.beginRun(of: "a", process: 1)
         try discard(at: .connecting)
         let first = try state()
         let before = try last()
@@ -145,5 +128,19 @@ struct NoticeTests {
         try acknowledge([second.notice.rawValue])
         #expect(try state().discardedCount == 0)
         try bench.expectClean()
+    }
+
+    @Test("OPS-7 a check finds a notice behind the last stream ID of the project")
+    func damagedNotice() throws {
+        try bench.beginRun(of: "a", process: 1)
+        try discard(at: .connecting)
+        try bench.expectClean()
+        var state = try state()
+        state.noticeStreamID = MessageSequence(try last().rawValue + 1)
+        let (key, row) = (Key.ordinal(instance.ordinal, in: bench.tides), MailboxRow.bytes(state))
+        try bench.store.write { (transaction) throws(StorageError) in
+            try transaction.raw.put(.mailboxes, key, row)
+        }
+        #expect(try bench.store.check().problems.map(\.kind) == [.mailbox])
     }
 }

@@ -198,10 +198,7 @@ final class SendBench {
 
     /// The instance connects, takes everything and leaves.
     func visit(_ instance: Instance) throws {
-        let number = instance.project
-        let last = try store.read { (transaction) throws in
-            try transaction.projects.project(number)?.lastSequence ?? .none
-        }
+        let last = try lastSequence()
         let marks = LaneMarks(last)
         _ = try apply([
             .connected(
@@ -248,6 +245,29 @@ final class SendBench {
         let tides = tides
         return try store.read { (transaction) throws in
             try Receipt.page(after: event, limit: 1000, in: tides, transaction)
+        }
+    }
+
+    /// The last sequence of the project.
+    func lastSequence() throws -> MessageSequence {
+        try store.read { (transaction) throws in
+            try transaction.projects.project(tides)?.lastSequence ?? .none
+        }
+    }
+
+    /// The state of an instance's mailbox.
+    func state(_ instance: Instance) throws -> MailboxState {
+        try store.read { (transaction) throws in
+            try transaction.mailboxes.state(of: instance.ordinal, in: instance.project)
+        }
+    }
+
+    /// OPS-7: begins the run of a node's process, which makes the store a cluster's.
+    @discardableResult
+    func beginRun(of node: String, process: UInt64) throws -> UInt32 {
+        let now = now
+        return try store.write { (transaction) throws(StorageError) in
+            try transaction.connections.beginRun(of: node, process: process, now: now)
         }
     }
 

@@ -424,8 +424,8 @@ final class Oracle {
         }
     }
 
-    /// The last message for which a notice stands. OPS-7: a notice with a stream ID that no message has comes behind
-    /// messages that were not discarded.
+    /// The last message that a notice excuses. OPS-7: a notice with a stream ID of its own comes behind stored messages, and
+    /// excuses the discarded messages alone.
     private func lastExcused(_ deleted: Deleted, by instance: InstanceModel) -> UInt64 {
         let isOfMessage = messages.contains {
             $0.sequence == deleted.streamID && $0.project === instance.project

@@ -29,7 +29,7 @@ final class SimulatedDisk: Sendable {
 
     func setFaulty(_ isFaulty: Bool) { state.withLock { $0.isFaulty = isFaulty } }
 
-    /// Runs a look at the stores that no fault disturbs, and that draws no random number.
+    /// Runs `look` without faults and without random numbers, so the world's course stays the same.
     func quietly<Result>(_ look: () -> Result) -> Result {
         let wasFaulty = state.withLock { state in
             defer { state.isFaulty = false }

@@ -59,7 +59,7 @@ package struct Absences: Ledger {
         has: MessageSequence
     ) -> Bool {
         let (through, lowest) = (state.discardedThrough, state.acknowledged.lowest)
-        // Marks of all lanes past the discards belong to a session with a told notice.
+        // With all marks past the discards, the device has the notice or all messages up to the last discarded one.
         guard state.discardedCount > 0, state.noticeStreamID == .none, through > lowest else {
             return false
         }

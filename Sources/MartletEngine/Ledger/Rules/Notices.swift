@@ -15,11 +15,11 @@ struct Notices: Ledger {
 
     /// The stream ID of the notice of new discards.
     ///
-    /// OPS-7: in a cluster the store learns of a connection of another node late or never, and the connection may bring
-    /// messages that the store discards meanwhile. With the stream ID of such a message, the device would take the notice
-    /// for the message, and the acknowledgement of the message would count for the notice.
-    /// - Returns: none for the stream ID of the last discarded message. A broker alone brings all messages itself, and
-    ///   `Absences` looks for connections that a failed commit kept from its store.
+    /// OPS-7: the store of a cluster learns of another node's connection late or never. The connection may bring messages
+    /// that the store discards meanwhile. If the notice had the stream ID of such a message, the device would take the
+    /// notice for the message, and the acknowledgement of the message would count for the notice.
+    /// - Returns: none for the stream ID of the last discarded message. The store of a broker alone lacks a connection only
+    ///   after a failed commit, and `Absences` finds such connections.
     func streamIDOfDiscards(in project: ProjectNumber) throws(StorageError) -> MessageSequence {
         guard try mailboxes.livingRuns() != nil else { return .none }
         return try ownStreamID(in: project)
