@@ -17,6 +17,9 @@ let common: [SwiftSetting] = [
 /// Modules without pointers prove it: every unsafe use would be a warning, and warnings are errors.
 let memorySafe: [SwiftSetting] = common + [.strictMemorySafety()]
 
+/// For modules that lend views of their memory: `@_lifetime` lets no view outlive its owner.
+let lifetimes: [SwiftSetting] = [.enableExperimentalFeature("Lifetimes")]
+
 let package = Package(
     name: "martlet-broker",
     platforms: [.macOS(.v15)],
@@ -82,7 +85,7 @@ let package = Package(
         .target(name: "MartletBase", swiftSettings: memorySafe),
         .target(
             name: "MartletBits", dependencies: ["MartletBase", "CBitKernels"],
-            swiftSettings: common),
+            swiftSettings: common + lifetimes),
         .target(
             name: "MartletCondition", dependencies: ["MartletBase", "MartletBits"],
             swiftSettings: common),
@@ -126,7 +129,9 @@ let package = Package(
         .target(
             name: "MartletRing", dependencies: ["MartletTransport", "CLiburing"],
             swiftSettings: common),
-        .target(name: "MartletTLS", dependencies: ["COpenSSL"], swiftSettings: common),
+        .target(
+            name: "MartletTLS", dependencies: ["COpenSSL"],
+            swiftSettings: common + lifetimes),
         .target(
             name: "MartletEpoll", dependencies: ["MartletTransport", "CEpoll"],
             swiftSettings: common),

@@ -19,7 +19,7 @@
 extern const cbk_kernels cbk_scalar_kernels;
 
 uint32_t scalar_spans(const void *_Nonnull const *_Nonnull spans, uint32_t k, uint64_t table);
-size_t scalar_common(const uint32_t *_Nonnull a, size_t a_count, const uint32_t *_Nonnull b,
+size_t scalar_common(const void *_Nonnull a, size_t a_count, const void *_Nonnull b,
                      size_t b_count);
 #if defined(__x86_64__)
 extern const cbk_kernels cbk_avx2_kernels;
@@ -29,7 +29,7 @@ extern uint64_t cbk_byte_positions[256];
 /// The level AVX-512 uses the function too. A block has some dozen toggles, too few to fill wider vectors (2 to 5
 /// slots: 1.4 to 1.6 times slower on Zen 4).
 uint32_t avx2_spans(const void *_Nonnull const *_Nonnull spans, uint32_t k, uint64_t table);
-size_t avx2_common(const uint32_t *_Nonnull a, size_t a_count, const uint32_t *_Nonnull b,
+size_t avx2_common(const void *_Nonnull a, size_t a_count, const void *_Nonnull b,
                    size_t b_count);
 #endif
 

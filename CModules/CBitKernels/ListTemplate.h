@@ -12,16 +12,18 @@ typedef uint32_t list_lanes __attribute__((vector_size(LIST_BYTES)));
 
 #define LIST_LANES (LIST_BYTES / 4)
 
-TARGET size_t FN(common)(const uint32_t *a, size_t a_count, const uint32_t *b, size_t b_count) {
+// The lists may lie at any address, so they are bytes here: a `uint32_t *` would promise an alignment.
+TARGET size_t FN(common)(const void *a_list, size_t a_count, const void *b_list, size_t b_count) {
+    const char *a = a_list, *b = b_list;
     size_t i = 0, j = 0, found = 0;
     list_lanes sums = {0};
     while (i + LIST_LANES <= a_count && j + LIST_LANES <= b_count) {
         list_lanes x, y;
-        memcpy(&x, a + i, sizeof x);
-        memcpy(&y, b + j, sizeof y);
+        memcpy(&x, a + 4 * i, sizeof x);
+        memcpy(&y, b + 4 * j, sizeof y);
         uint32_t x_last, y_last;
-        memcpy(&x_last, a + i + LIST_LANES - 1, sizeof x_last);
-        memcpy(&y_last, b + j + LIST_LANES - 1, sizeof y_last);
+        memcpy(&x_last, a + 4 * (i + LIST_LANES - 1), sizeof x_last);
+        memcpy(&y_last, b + 4 * (j + LIST_LANES - 1), sizeof y_last);
         list_lanes same = (list_lanes)(x == y);
 #pragma clang loop unroll(full)
         for (int turn = 1; turn < LIST_LANES; turn++) {
@@ -39,8 +41,8 @@ TARGET size_t FN(common)(const uint32_t *a, size_t a_count, const uint32_t *b, s
     for (int lane = 0; lane < LIST_LANES; lane++) found += sums[lane];
     while (i < a_count && j < b_count) {
         uint32_t x, y;
-        memcpy(&x, a + i, sizeof x);
-        memcpy(&y, b + j, sizeof y);
+        memcpy(&x, a + 4 * i, sizeof x);
+        memcpy(&y, b + 4 * j, sizeof y);
         found += x == y;
         i += x <= y;
         j += y <= x;

@@ -14,7 +14,7 @@
 /// An owned bitmap of one block. A new buffer is empty.
 public struct BlockBuffer: ~Copyable {
     /// 512 words, of which 510 are used.
-    public let words: UnsafeMutablePointer<UInt64>
+    @usableFromInline let words: UnsafeMutablePointer<UInt64>
 
     /// A buffer without members.
     public init() {
@@ -30,8 +30,30 @@ public struct BlockBuffer: ~Copyable {
 
     deinit { UnsafeMutableRawPointer(words).deallocate() }
 
-    /// The buffer's set, borrowed: valid until the buffer changes or is freed.
-    @inlinable public var view: BlockView { .bitmap(UnsafePointer(words)) }
+    // MARK: Lending
+    //
+    // A view or a pointer taken from a temporary buffer would outlive it: the buffer frees its bytes as soon as nobody
+    // needs the buffer itself. So the buffer lends its bytes to closures only.
+
+    /// Calls `body` with the buffer's set, which is valid until `body` returns.
+    @inlinable
+    public func withView<Result, Failure: Error>(
+        _ body: (BlockView) throws(Failure) -> Result
+    ) throws(Failure) -> Result { try body(.bitmap(UnsafePointer(words))) }
+
+    /// Calls `body` with the 4080 bytes of the bitmap, the form in which a store keeps it.
+    public func withBytes<Result, Failure: Error>(
+        _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        try body(UnsafeRawBufferPointer(start: words, count: BlockGeometry.bytesPerBlock))
+    }
+
+    /// Calls `body` with the 512 words, of which the last two stay zero.
+    package mutating func withWords<Result>(
+        _ body: (UnsafeMutablePointer<UInt64>) -> Result
+    ) -> Result { body(words) }
+
+    // MARK: Asking
 
     /// The number of members, 0 to 32,640.
     public var count: Int { BitKernels.current.count(words) }
@@ -43,7 +65,7 @@ public struct BlockBuffer: ~Copyable {
     }
 
     /// Calls `body` with the position of every member, ascending.
-    @inlinable public func forEachBit(_ body: (Int) -> Void) { view.forEachBit(body) }
+    @inlinable public func forEachBit(_ body: (Int) -> Void) { withView { $0.forEachBit(body) } }
 
     // MARK: Changing single bits
 

@@ -136,7 +136,7 @@ public enum BlockView {
         case (.runs(let toggles), .bitmap(let words)):
             if count <= Self.countedByWordMax { return Self.commonCount(toggles, words) }
             let runs = BlockBuffer(self)
-            return BitKernels.current.countAnd(runs.words, words)
+            return runs.withView { $0.intersectionCount(with: other) }
         case (.bitmap, _), (.runs, _): return other.intersectionCount(with: self)
         case (_, .runs(let toggles)):
             var at = 0

@@ -8,10 +8,11 @@ public import MartletBase
 
 /// The members of a blob that may be damaged, borrowed. The bytes are aligned to 8 if the blob has bitmaps, else to
 /// 2.
-public struct CheckedRecipientSet {
+public struct CheckedRecipientSet: ~Escapable {
     private let view: RecipientSetView
 
     /// nil if the header does not fit a blob of this size.
+    @_lifetime(borrow bytes)
     public init?(_ bytes: UnsafeRawBufferPointer) {
         typealias Layout = RecipientSetLayout
         guard bytes.count >= Layout.headerBytes else { return nil }

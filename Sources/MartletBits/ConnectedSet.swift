@@ -168,10 +168,13 @@ public struct ConnectedSet: ~Copyable {
         return block.pointee.contains(ordinal.bitIndex)
     }
 
-    /// The connected ordinals of one block as a set: valid until the next change.
-    @inlinable public func view(ofBlock index: UInt32) -> BlockView {
-        guard Int(index) < blocksCapacity, let block = blocks[Int(index)] else { return .empty }
-        return .bitmap(UnsafePointer(block.pointee.words))
+    /// Calls `body` with the connected ordinals of one block, which are valid until `body` returns.
+    @inlinable
+    public func withView<Result>(ofBlock index: UInt32, _ body: (BlockView) -> Result) -> Result {
+        guard Int(index) < blocksCapacity, let block = blocks[Int(index)] else {
+            return body(.empty)
+        }
+        return body(.bitmap(UnsafePointer(block.pointee.words)))
     }
 
     /// The number of connected ordinals in one block.

@@ -19,7 +19,7 @@ extension RecipientSet {
                 if members.insert(bit: next.bitIndex) { count += 1 }
                 rest = rest.dropFirst()
             }
-            builder.append(block: block, view: members.view, count: count)
+            builder.append(block: block, buffer: members, count: count)
         }
         return builder.finish()
     }
@@ -28,23 +28,19 @@ extension RecipientSet {
     public static func union(of sets: [RecipientSet]) -> RecipientSet {
         let sets = sets.filter { $0.count > 0 }
         guard sets.count > 1 else { return sets.first ?? .none }
-        return withExtendedLifetime(sets) { union(of: sets.map(\.view)) }
-    }
-
-    private static func union(of views: [RecipientSetView]) -> RecipientSet {
-        var next = [Int](repeating: 0, count: views.count)
+        var next = [Int](repeating: 0, count: sets.count)
         var union = BlockBuffer()
         var builder = RecipientSetBuilder()
         while true {
             var lowest: UInt32?
-            for (view, at) in zip(views, next) where at < view.blockCount {
-                lowest = min(lowest ?? .max, view.block(at: at).block)
+            for (set, at) in zip(sets, next) where at < set.view.blockCount {
+                lowest = min(lowest ?? .max, set.view.block(at: at).block)
             }
             guard let lowest else { return builder.finish() }
             var only: (view: BlockView, count: Int)?
             var foundCount = 0
-            for (index, view) in views.enumerated() where next[index] < view.blockCount {
-                let found = view.block(at: next[index])
+            for (index, set) in sets.enumerated() where next[index] < set.view.blockCount {
+                let found = set.view.block(at: next[index])
                 guard found.block == lowest else { continue }
                 next[index] += 1
                 foundCount += 1
@@ -55,7 +51,7 @@ extension RecipientSet {
             if foundCount == 1, let only {
                 builder.append(block: lowest, view: only.view, count: only.count)
             } else {
-                builder.append(block: lowest, view: union.view, count: union.count)
+                builder.append(block: lowest, buffer: union, count: union.count)
             }
         }
     }
@@ -75,12 +71,14 @@ extension RecipientSet {
     ) -> RecipientSet {
         var builder = RecipientSetBuilder()
         var members = BlockBuffer()
+        let view = view
+        let others = other.view
         for index in 0..<view.blockCount {
             let block = view.block(at: index)
             members.assign(block.view)
-            withExtendedLifetime(other) { form(&members, other.view.view(ofBlock: block.block)) }
+            form(&members, others.view(ofBlock: block.block))
             let count = members.count
-            if count > 0 { builder.append(block: block.block, view: members.view, count: count) }
+            if count > 0 { builder.append(block: block.block, buffer: members, count: count) }
         }
         return builder.finish()
     }

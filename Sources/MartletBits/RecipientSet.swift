@@ -45,11 +45,22 @@ public final class RecipientSet: @unchecked Sendable {
 
     deinit { storage.deallocate() }
 
-    /// The blob, for writing to the store. Valid as long as the object lives.
-    public var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(storage) }
+    /// Calls `body` with the blob, which is valid until `body` returns.
+    public func withBytes<Result, Failure: Error>(
+        _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
+    ) throws(Failure) -> Result { try body(UnsafeRawBufferPointer(storage)) }
 
-    /// The members of the blob. Valid as long as the object lives.
-    public var view: RecipientSetView { RecipientSetView(trusted: bytes) }
+    /// The size of the blob.
+    public var byteCount: Int { storage.count }
+
+    /// The members of the blob. The set lives as long as the view.
+    public var view: RecipientSetView {
+        @_lifetime(borrow self)
+        get {
+            _overrideLifetime(
+                RecipientSetView(trusted: UnsafeRawBufferPointer(storage)), borrowing: self)
+        }
+    }
 
     /// The number of members in all blocks.
     public var count: UInt64 { view.count }

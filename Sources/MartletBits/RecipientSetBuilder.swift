@@ -68,9 +68,16 @@ public struct RecipientSetBuilder: ~Copyable {
             set(runs: toggles, in: words)
         } else {
             let buffer = BlockBuffer(view)
-            target.copyMemory(from: buffer.words, byteCount: BlockGeometry.bytesPerBlock)
+            buffer.withBytes { target.copyMemory(from: $0.baseAddress!, byteCount: $0.count) }
         }
         directory.append((block, UInt32(members), offset, RecipientSetLayout.formBitmap))
+    }
+
+    /// Adds a block. Blocks come in ascending order; a block without members is left out.
+    ///
+    /// - Parameter count: the number of members in `buffer`, which the caller already knows.
+    public mutating func append(block: UInt32, buffer: borrowing BlockBuffer, count: Int) {
+        buffer.withView { append(block: block, view: $0, count: count) }
     }
 
     /// Adds the block as runs.

@@ -5,8 +5,9 @@
 
 public import MartletBase
 
-/// The members of a recipients blob, borrowed.
-public struct RecipientSetView {
+/// The members of a recipients blob, borrowed: the compiler lets no view outlive the owner of the blob. The view of a
+/// block, which `block(at:)` and `view(ofBlock:)` return, is an address; it is valid as long as the owner.
+public struct RecipientSetView: ~Escapable {
     /// The whole blob, including its header.
     public let bytes: UnsafeRawBufferPointer
     /// The number of blocks with members.
@@ -14,6 +15,7 @@ public struct RecipientSetView {
 
     /// Reads bytes that `RecipientSetBuilder` wrote and that no other code could change. The bytes are aligned to 8
     /// if the blob has bitmaps, else to 2.
+    @_lifetime(borrow bytes)
     public init(trusted bytes: UnsafeRawBufferPointer) {
         self.bytes = bytes
         blockCount = Int(
@@ -23,6 +25,7 @@ public struct RecipientSetView {
     /// nil unless `bytes` are a whole blob, aligned to 8: magic, sizes, ascending blocks, every block's members
     /// inside the bytes, and as many members as the header states. The order of a list is not checked: an unsorted
     /// list gives wrong answers, but no access outside the bytes.
+    @_lifetime(borrow bytes)
     public init?(validating bytes: UnsafeRawBufferPointer) {
         typealias Layout = RecipientSetLayout
         guard let base = bytes.baseAddress, bytes.count >= Layout.headerBytes,

@@ -144,17 +144,16 @@ public struct RunSpanBuilder: ~Copyable {
         return true
     }
 
-    /// The bytes of a span, and the span. Blocks that were not added have no members. Valid as long as the builder
-    /// lives, and until the next `append`.
-    public mutating func span() -> (bytes: UnsafeRawBufferPointer, span: RunSpan) {
+    /// Calls `body` with the bytes of the span, which are valid until `body` returns. Blocks that were not added have no
+    /// members.
+    public mutating func withBytes<Result, Failure: Error>(
+        _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
         while blocks < RunSpan.blockCount { _ = append(.empty) }
         let used = RunSpan.headBytes + 2 * toggleCount + RunSpan.slackBytes
         // Clear the toggles that a refused block may have left behind the last toggle.
         storage[(used - RunSpan.slackBytes)..<used].initializeMemory(as: UInt8.self, repeating: 0)
-        return (
-            UnsafeRawBufferPointer(rebasing: storage[..<used]),
-            RunSpan(trusted: UnsafeRawPointer(storage.baseAddress!))
-        )
+        return try body(UnsafeRawBufferPointer(rebasing: storage[..<used]))
     }
 
     private var toggles: UnsafeMutablePointer<UInt16> {

@@ -126,8 +126,8 @@ final class BytecodeCombiner {
         case (.full, _): return (b, .right)
         case (_, .full): return (a, .left)
         case (.bitmap(let x), .bitmap(let y)):
-            kernels.and(x, y, into: buffers[spare].words)
-            return (buffers[spare].view, .spare)
+            buffers[spare].withWords { kernels.and(x, y, into: $0) }
+            return bitmap(spare)
         case (.bitmap, _): return filter(b, by: a, keeping: true, spare)
         case (_, .bitmap): return filter(a, by: b, keeping: true, spare)
         default:
@@ -143,17 +143,17 @@ final class BytecodeCombiner {
         case (.empty, _): return (b, .right)
         case (_, .empty): return (a, .left)
         case (.bitmap(let x), .bitmap(let y)):
-            kernels.or(x, y, into: buffers[spare].words)
-            return (buffers[spare].view, .spare)
+            buffers[spare].withWords { kernels.or(x, y, into: $0) }
+            return bitmap(spare)
         case (.bitmap, let list), (let list, .bitmap):
             if case .bitmap = a { buffers[spare].assign(a) } else { buffers[spare].assign(b) }
             buffers[spare].formUnion(list)
-            return (buffers[spare].view, .spare)
+            return bitmap(spare)
         default:
             if a.count + b.count <= Tuning.registerListMax { return merge(a, b, spare) }
             buffers[spare].assign(a)
             buffers[spare].formUnion(b)
-            return (buffers[spare].view, .spare)
+            return bitmap(spare)
         }
     }
 
@@ -163,12 +163,12 @@ final class BytecodeCombiner {
         case (_, .empty): return (a, .left)
         case (.list, _), (.wideList, _): return filter(a, by: b, keeping: false, spare)
         case (.bitmap(let x), .bitmap(let y)):
-            kernels.andNot(x, y, into: buffers[spare].words)
-            return (buffers[spare].view, .spare)
+            buffers[spare].withWords { kernels.andNot(x, y, into: $0) }
+            return bitmap(spare)
         default:
             buffers[spare].assign(a)
             buffers[spare].subtract(b)
-            return (buffers[spare].view, .spare)
+            return bitmap(spare)
         }
     }
 
@@ -186,9 +186,9 @@ final class BytecodeCombiner {
             } else {
                 buffers[spare].subtract(other)
             }
-            return (buffers[spare].view, .spare)
+            return bitmap(spare)
         }
-        let target = UnsafeMutableRawPointer(buffers[spare].words)
+        let target = memory(spare)
         var count = 0
         if case .bitmap(let words) = other {
             list.forEachBit { bit in
@@ -212,7 +212,7 @@ final class BytecodeCombiner {
     }
 
     private func merge(_ a: BlockView, _ b: BlockView, _ spare: Int) -> Result {
-        let target = UnsafeMutableRawPointer(buffers[spare].words)
+        let target = memory(spare)
         let (aCount, bCount) = (a.count, b.count)
         var (i, j, count) = (0, 0, 0)
         while i < aCount || j < bCount {
@@ -230,8 +230,17 @@ final class BytecodeCombiner {
 
     private func listed(_ count: Int, _ spare: Int) -> Result {
         guard count > 0 else { return (.empty, .nothing) }
-        let start = UnsafeRawPointer(buffers[spare].words).assumingMemoryBound(to: UInt16.self)
+        let start = UnsafePointer(memory(spare).assumingMemoryBound(to: UInt16.self))
         return (.list(UnsafeBufferPointer(start: start, count: count)), .spare)
+    }
+
+    // The buffers live as long as the combiner, and a result is valid until the next block. So addresses of a buffer
+    // may leave its closure, here and nowhere else.
+
+    private func bitmap(_ buffer: Int) -> Result { (buffers[buffer].withView { $0 }, .spare) }
+
+    private func memory(_ buffer: Int) -> UnsafeMutableRawPointer {
+        UnsafeMutableRawPointer(buffers[buffer].withWords { $0 })
     }
 
     /// Positions that fit into a buffer of 4096 bytes. One place is spare, because a write may follow the last kept

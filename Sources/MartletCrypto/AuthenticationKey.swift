@@ -20,9 +20,11 @@ public struct AuthenticationKey: Sendable {
     public func code(of message: [UInt8]) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: Self.codeBytesCount) { code, count in
             var written: UInt32 = 0
-            let result = HMAC(
-                EVP_sha256(), secret.bytes.baseAddress, Int32(secret.bytes.count), message,
-                message.count, code.baseAddress, &written)
+            let result = secret.withBytes { key in
+                HMAC(
+                    EVP_sha256(), key.baseAddress, Int32(key.count), message, message.count,
+                    code.baseAddress, &written)
+            }
             precondition(result != nil, "libcrypto computes an HMAC.")
             count = Int(written)
         }
@@ -37,7 +39,7 @@ public struct AuthenticationKey: Sendable {
 
 /// Memory of a secret, never moved, and zeroed at its end.
 private final class ZeroedSecret: @unchecked Sendable {
-    let bytes: UnsafeMutableBufferPointer<UInt8>
+    private let bytes: UnsafeMutableBufferPointer<UInt8>
 
     /// HMAC takes no null pointer for an empty secret, so the memory has a byte at least.
     init(_ secret: [UInt8]) {
@@ -45,6 +47,10 @@ private final class ZeroedSecret: @unchecked Sendable {
         memory.initialize(repeating: 0)
         _ = memory.update(fromContentsOf: secret)
         bytes = UnsafeMutableBufferPointer(rebasing: memory[..<secret.count])
+    }
+
+    func withBytes<Result>(_ body: (UnsafeMutableBufferPointer<UInt8>) -> Result) -> Result {
+        body(bytes)
     }
 
     deinit {

@@ -17,11 +17,14 @@ public final class SigningKey: @unchecked Sendable {
     /// - Returns: nil for a text that is no private key of P-256.
     public init?(pkcs8 text: [UInt8]) {
         defer { ERR_clear_error() }
-        guard let memory = BIO_new_mem_buf(text, Int32(text.count)) else { return nil }
-        defer { BIO_free(memory) }
-        guard let read = PEM_read_bio_PrivateKey(memory, nil, { _, _, _, _ in -1 }, nil) else {
-            return nil
+        let found = text.withUnsafeBytes { bytes -> OpaquePointer? in
+            // The BIO reads the bytes in place, so it must not outlive the closure.
+            let input = BIO_new_mem_buf(bytes.baseAddress, Int32(clamping: bytes.count))
+            defer { BIO_free(input) }
+            // Without this callback OpenSSL would ask the terminal for a passphrase.
+            return PEM_read_bio_PrivateKey(input, nil, { _, _, _, _ in -1 }, nil)
         }
+        guard let read = found else { return nil }
         var name = [CChar](repeating: 0, count: 32)
         var count = 0
         guard EVP_PKEY_get_base_id(read) == EVP_PKEY_EC,

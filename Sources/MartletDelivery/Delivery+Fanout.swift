@@ -31,9 +31,10 @@ extension Delivery {
             let view = recipients.view
             for index in 0..<view.blockCount {
                 let block = view.block(at: index)
-                let here = project.pointee.connected.view(ofBlock: block.block)
                 guard project.pointee.connected.count(inBlock: block.block) >= block.count,
-                    here.intersectionCount(with: block.view) == block.count
+                    project.pointee.connected.withView(
+                        ofBlock: block.block, { $0.intersectionCount(with: block.view) })
+                        == block.count
                 else { return false }
             }
             return true

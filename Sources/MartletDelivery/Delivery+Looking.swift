@@ -44,17 +44,13 @@ extension Delivery {
         let view = recipients.view
         for index in 0..<view.blockCount {
             let block = view.block(at: index)
-            let here = project.pointee.connected.view(ofBlock: block.block)
-            var count = here.intersectionCount(with: block.view)
-            guard count > 0 else { continue }
+            guard project.pointee.connected.count(inBlock: block.block) > 0 else { continue }
             both.assign(block.view)
-            both.formIntersection(here)
+            project.pointee.connected.withView(ofBlock: block.block) { both.formIntersection($0) }
             if !project.pointee.bridged.isEmpty {
-                both.subtract(project.pointee.bridged.view(ofBlock: block.block))
-                count = both.count
+                project.pointee.bridged.withView(ofBlock: block.block) { both.subtract($0) }
             }
-            guard count > 0 else { continue }
-            builder.append(block: block.block, view: both.view, count: count)
+            builder.append(block: block.block, buffer: both, count: both.count)
         }
         return builder.finish()
     }

@@ -32,7 +32,13 @@ public final class TLSHandshake {
         }
 
         /// Valid while the secret lives.
-        var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: memory[..<count]) }
+        var bytes: RawSpan {
+            @_lifetime(borrow self)
+            get {
+                let span = UnsafeRawBufferPointer(rebasing: memory[..<count]).bytes
+                return _overrideLifetime(span, borrowing: self)
+            }
+        }
 
         /// Takes a secret in hexadecimal digits.
         func take(_ digits: UnsafeBufferPointer<UInt8>) {
@@ -135,7 +141,7 @@ public final class TLSHandshake {
             SSL_has_pending(ssl) == 0, let sentRecords = Self.recordCount(lastOutput)
         else { return nil }
         return TLSSecrets(
-            suite: suite, receiving: clientSecret.bytes.bytes, sending: serverSecret.bytes.bytes,
+            suite: suite, receiving: clientSecret.bytes, sending: serverSecret.bytes,
             sentRecords: sentRecords, recordPlainBytes: recordPlainBytes)
     }
 

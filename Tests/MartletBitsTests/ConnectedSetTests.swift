@@ -53,7 +53,7 @@ struct ConnectedSetTests {
             let expected = model.filter { $0.key >> 15 == block }.sorted { $0.key < $1.key }
             #expect(handles(set, block, .full) == expected.map(\.value))
             let count = set.count(inBlock: block)
-            let viewCount = set.view(ofBlock: block).count
+            let viewCount = set.withView(ofBlock: block) { $0.count }
             #expect(count == expected.count)
             #expect(viewCount == expected.count)
         }

@@ -30,9 +30,9 @@ struct KernelTests {
         for first in Density.allCases {
             for second in Density.allCases {
                 let (x, y) = (first.members(&random), second.members(&random))
-                let a = BlockBuffer(members: x)
-                let b = BlockBuffer(members: y)
-                let target = BlockBuffer()
+                let a = WordBlock(members: x)
+                let b = WordBlock(members: y)
+                let target = WordBlock()
                 target.words[510] = 0x1234
                 target.words[511] = 0x5678
                 kernels.and(a.words, b.words, into: target.words)
@@ -73,7 +73,7 @@ struct KernelTests {
             }
         }
         let count = expected.reduce(0) { $0 + $1.nonzeroBitCount }
-        let target = BlockBuffer()
+        let target = WordBlock()
         target.words[510] = 0x9ABC
         let views = buffers.map { UnsafePointer($0) }
         views.withUnsafeBufferPointer { views in
@@ -131,7 +131,7 @@ struct KernelTests {
         defer { positions.deallocate() }
         for density in Density.allCases {
             let set = density.members(&random)
-            let buffer = BlockBuffer(members: set)
+            let buffer = WordBlock(members: set)
             let count = kernels.compress(buffer.words, into: positions)
             let found = UnsafeBufferPointer(start: positions, count: count).map(Int.init)
             #expect(found == set.sorted())
@@ -145,8 +145,8 @@ struct KernelTests {
         for first in Density.allCases {
             for second in Density.allCases {
                 let (x, y) = (first.members(&random), second.members(&random))
-                let a = BlockBuffer(members: x)
-                let mine = BlockBuffer(members: y)
+                let a = WordBlock(members: x)
+                let mine = WordBlock(members: y)
                 let handles = y.sorted().map { UInt32($0) &* 7 &+ 1 } + [0]
                 var prefix: [UInt16] = []
                 var rank = 0

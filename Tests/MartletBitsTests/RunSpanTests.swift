@@ -26,8 +26,7 @@ struct RunSpanTests {
     private static func builder(_ blocks: [Set<Int>]) -> RunSpanBuilder {
         var builder = RunSpanBuilder()
         for members in blocks {
-            let buffer = BlockBuffer(members: members)
-            let isAppended = builder.append(buffer.view)
+            let isAppended = BlockBuffer(members: members).withView { builder.append($0) }
             #expect(isAppended)
         }
         return builder
@@ -51,15 +50,16 @@ struct RunSpanTests {
             let total = blocks.reduce(0) { $0 + $1.count }
             let count = builder.count
             #expect(count == total)
-            let (bytes, _) = builder.span()
-            #expect(bytes.count % 2 == 1)
-            #expect(bytes.suffix(31).allSatisfy { $0 == 0 })
-            let span = try #require(RunSpan(checking: bytes))
-            #expect(span.count == total)
-            for (index, members) in blocks.enumerated() {
-                let found = BlockBuffer(span.view(ofBlockAt: index)).members
-                #expect(found == members)
-                #expect(span.isAscending(inBlockAt: index))
+            try builder.withBytes { bytes in
+                #expect(bytes.count % 2 == 1)
+                #expect(bytes.suffix(31).allSatisfy { $0 == 0 })
+                let span = try #require(RunSpan(checking: bytes))
+                #expect(span.count == total)
+                for (index, members) in blocks.enumerated() {
+                    let found = BlockBuffer(span.view(ofBlockAt: index)).members
+                    #expect(found == members)
+                    #expect(span.isAscending(inBlockAt: index))
+                }
             }
         }
     }
@@ -72,7 +72,7 @@ struct RunSpanTests {
         let isAppended = list.withUnsafeBufferPointer { builder.append(.list($0)) }
         #expect(isAppended)
         _ = builder.append(.full)
-        let bytes = Array(builder.span().bytes)
+        let bytes = builder.withBytes { Array($0) }
         let ends: [UInt8] = [0, 0, 4, 0] + (0..<14).flatMap { _ in [6, 0] as [UInt8] }
         let toggles: [UInt8] = [1, 0, 4, 0, 2, 1, 3, 1, 0, 0, 0x80, 0x7F]
         #expect(bytes == ends + toggles + [UInt8](repeating: 0, count: 31))
@@ -92,22 +92,21 @@ struct RunSpanTests {
         var builder = RunSpanBuilder()
         let view = BlockBuffer(members: most)
         for _ in 0..<12 {
-            let isAppended = builder.append(view.view)
+            let isAppended = view.withView { builder.append($0) }
             #expect(isAppended)
         }
         let count = builder.toggleCount
         #expect(count == RunSpan.togglesMax)
-        let single = BlockBuffer(members: [7])
-        let isAppended = builder.append(single.view)
+        let isAppended = BlockBuffer(members: [7]).withView { builder.append($0) }
         #expect(!isAppended)
         // A refused block leaves nothing behind.
-        let bytes = builder.span().bytes
+        let bytes = builder.withBytes { Array($0) }
         #expect(bytes.count == RunSpan.bytesMax)
         #expect(bytes.suffix(31).allSatisfy { $0 == 0 })
     }
 
     @Test("Adding and removing members gives the runs that a set of integers gives")
-    func changes() {
+    func changes() throws {
         var random = SeededGenerator(seed: 201)
         for round in 0..<400 {
             var members = Runs.members(Int.random(in: 0...5, using: &random), &random)
@@ -125,16 +124,19 @@ struct RunSpanTests {
             let before = BlockBuffer(members: members)
             if isAdding { members.formUnion(bits) } else { members.subtract(bits) }
             var builder = RunSpanBuilder()
-            let isAppended = sorted.withUnsafeBufferPointer {
-                builder.append(before.view, changing: $0, adding: isAdding)
+            let isAppended = sorted.withUnsafeBufferPointer { bits in
+                before.withView { builder.append($0, changing: bits, adding: isAdding) }
             }
             let isPossible = Runs.toggles(of: members.sorted()).count <= 64
             #expect(isAppended == isPossible)
             guard isAppended, isPossible else { continue }
             let count = builder.count
             #expect(count == members.count)
-            let found = BlockBuffer(builder.span().span.view(ofBlockAt: 0)).members
-            #expect(found == members)
+            try builder.withBytes { bytes in
+                let span = try #require(RunSpan(checking: bytes))
+                let found = BlockBuffer(span.view(ofBlockAt: 0)).members
+                #expect(found == members)
+            }
         }
     }
 
@@ -158,10 +160,12 @@ struct RunSpanTests {
             }
             let memory = sets.map { blocks in
                 var builder = Self.builder(blocks)
-                let bytes = builder.span().bytes
-                let copy = UnsafeMutableRawPointer.allocate(byteCount: bytes.count, alignment: 2)
-                copy.copyMemory(from: bytes.baseAddress!, byteCount: bytes.count)
-                return UnsafeRawPointer(copy)
+                return builder.withBytes { bytes in
+                    let copy = UnsafeMutableRawPointer.allocate(
+                        byteCount: bytes.count, alignment: 2)
+                    copy.copyMemory(from: bytes.baseAddress!, byteCount: bytes.count)
+                    return UnsafeRawPointer(copy)
+                }
             }
             defer { for copy in memory { copy.deallocate() } }
             for _ in 0..<8 {
@@ -211,7 +215,7 @@ struct RunSpanTests {
     func damage() throws {
         var random = SeededGenerator(seed: 204)
         var builder = Self.builder(Self.blocks(&random))
-        let good = Array(builder.span().bytes)
+        let good = builder.withBytes { Array($0) }
         for count in 0..<good.count {
             #expect(good.prefix(count).withUnsafeBytes { RunSpan(checking: $0) == nil })
         }
@@ -233,7 +237,7 @@ struct RunSpanTests {
                     let view = span.view(ofBlockAt: index)
                     buffer.assign(view)
                     view.forEachBit { precondition($0 < BlockGeometry.bitsPerBlock) }
-                    #expect(buffer.words[510] == 0)
+                    buffer.withWords { #expect($0[510] == 0) }
                 }
             }
         }

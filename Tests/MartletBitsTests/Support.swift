@@ -61,6 +61,18 @@ extension BlockBuffer {
 
     /// The set bits, found without the kernels.
     var members: Set<Int> {
+        withBytes { bytes in Bitmap.members(of: bytes.bindMemory(to: UInt64.self)) }
+    }
+}
+
+extension RecipientSet {
+    /// Whether the blob passes the check of blobs from outside.
+    var isSound: Bool { withBytes { RecipientSetView(validating: $0) != nil } }
+}
+
+enum Bitmap {
+    /// The set bits of a block's 510 words.
+    static func members(of words: UnsafeBufferPointer<UInt64>) -> Set<Int> {
         var set = Set<Int>()
         for word in 0..<BlockGeometry.wordsPerBlock where words[word] != 0 {
             for bit in 0..<64 where words[word] >> UInt64(bit) & 1 != 0 {
@@ -69,6 +81,21 @@ extension BlockBuffer {
         }
         return set
     }
+}
+
+/// 512 words for the kernels, alive until the end of the scope that holds them.
+struct WordBlock: ~Copyable {
+    let words: UnsafeMutablePointer<UInt64>
+
+    init(members: Set<Int> = []) {
+        words = .allocate(capacity: 512)
+        words.initialize(repeating: 0, count: 512)
+        for bit in members { words[bit / 64] |= 1 << UInt64(bit % 64) }
+    }
+
+    deinit { words.deallocate() }
+
+    var members: Set<Int> { Bitmap.members(of: UnsafeBufferPointer(start: words, count: 510)) }
 }
 
 /// Calls `body` with every form of view that can hold a set.
@@ -87,8 +114,7 @@ func withForms(of members: Set<Int>, block: UInt32 = 3, _ body: (BlockView) thro
     }
     try body(.wideList(UnsafeRawBufferPointer(rebasing: raw[2...])))
     try Runs.toggles(of: sorted).withUnsafeBufferPointer { try body(.runs($0)) }
-    let buffer = BlockBuffer(members: members)
-    try body(buffer.view)
+    try BlockBuffer(members: members).withView { try body($0) }
 }
 
 /// Runs, found one member after the other.

@@ -32,12 +32,15 @@ struct SpanTests {
                     return nil
                 }
             }
-            let found = builder.span().bytes
-            let copy = UnsafeMutableRawPointer.allocate(byteCount: found.count, alignment: 2)
-            copy.copyMemory(from: found.baseAddress!, byteCount: found.count)
-            let span = RunSpan(checking: UnsafeRawBufferPointer(start: copy, count: found.count))!
+            let copy = builder.withBytes { found in
+                let copy = UnsafeMutableRawBufferPointer.allocate(
+                    byteCount: found.count, alignment: 2)
+                copy.copyMemory(from: found)
+                return copy
+            }
+            let span = RunSpan(checking: UnsafeRawBufferPointer(copy))!
             block = SourceBlock(block: first, span: span)
-            bytes = copy
+            bytes = copy.baseAddress
             memory = nil
         }
 

@@ -90,6 +90,24 @@ struct CryptoTests {
         #expect(!key.isCode(code, of: message))
     }
 
+    /// A key that no other place uses.
+    private static let signingKey = """
+        -----BEGIN PRIVATE KEY-----
+        MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgMuqltCMm2NCbyfOr
+        jHlQ1w/Ac6D3BHWd7MFs1iOcUtGhRANCAATUdRzjDQKDnzwYMccI6E+RjfvtEARQ
+        9Miqs255a7FIqhmo0qOdIwhFRMpBqwU8rZmLRrHKfNPKjTwNQaY5xqO0
+        -----END PRIVATE KEY-----
+        """
+
+    @Test("GW-11 a private key is read whatever the length of its text")
+    func signingKeys() {
+        for emptyLines in 0..<600 {
+            let lines = [UInt8](repeating: UInt8(ascii: "\n"), count: emptyLines)
+            let text = lines + Self.signingKey.utf8
+            #expect(SigningKey(pkcs8: text) != nil, "\(text.count) bytes")
+        }
+    }
+
     @Test("An empty secret makes codes")
     func emptySecret() {
         let key = AuthenticationKey([])

@@ -37,8 +37,8 @@ struct BridgeSessionTests {
         _ = delivery.attach(2, attachment(3, number: 2, isBridge: true), now: now)
         let all = RecipientSet.of([Ordinal(1), Ordinal(2), Ordinal(3)])
         func connected() -> [UInt32] {
-            let view = delivery.connected(among: all, of: project).view
-            return (1...3).filter { view.contains(Ordinal($0)) }
+            let found = delivery.connected(among: all, of: project)
+            return (1...3).filter { found.view.contains(Ordinal($0)) }
         }
         func counted() -> Int { delivery.projectLoads[0].connectionCount }
         #expect(connected() == [1] && counted() == 1)

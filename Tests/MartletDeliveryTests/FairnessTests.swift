@@ -93,7 +93,7 @@ struct FairnessTests {
                     buffer.insert(bit: ordinal.bitIndex)
                     count += 1
                 }
-                if count > 0 { builder.append(block: block, view: buffer.view, count: count) }
+                if count > 0 { builder.append(block: block, buffer: buffer, count: count) }
             }
             return builder.finish()
         }

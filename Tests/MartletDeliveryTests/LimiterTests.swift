@@ -99,7 +99,7 @@ private func set(of ordinals: [UInt32]) -> RecipientSet {
         let members = rest.prefix { Ordinal($0).blockIndex == block }
         var buffer = BlockBuffer()
         for member in members { buffer.insert(bit: Ordinal(member).bitIndex) }
-        builder.append(block: block, view: buffer.view, count: members.count)
+        builder.append(block: block, buffer: buffer, count: members.count)
         rest = rest.dropFirst(members.count)
     }
     return builder.finish()

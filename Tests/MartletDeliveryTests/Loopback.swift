@@ -258,7 +258,7 @@ final class Loopback {
             for (block, members) in blocks.sorted(by: { $0.key < $1.key }) {
                 var buffer = BlockBuffer()
                 for member in members { buffer.insert(bit: Int(member & 0x7FFF)) }
-                builder.append(block: block, view: buffer.view, count: members.count)
+                builder.append(block: block, buffer: buffer, count: members.count)
             }
             recipients = .many(builder.finish())
         }

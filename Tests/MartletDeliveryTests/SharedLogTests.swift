@@ -78,7 +78,7 @@ struct SharedLogTests {
             var buffer = BlockBuffer()
             let own = ordinals.filter { $0.blockIndex == block }
             for ordinal in own { buffer.insert(bit: ordinal.bitIndex) }
-            if !own.isEmpty { builder.append(block: block, view: buffer.view, count: own.count) }
+            if !own.isEmpty { builder.append(block: block, buffer: buffer, count: own.count) }
         }
         return builder.finish()
     }

@@ -101,7 +101,7 @@ private final class MailboxHistory {
         var builder = RecipientSetBuilder()
         var block = BlockBuffer()
         for ordinal in ordinals { _ = block.insert(bit: Int(ordinal)) }
-        builder.append(block: 0, view: block.view, count: ordinals.count)
+        builder.append(block: 0, buffer: block, count: ordinals.count)
         return .many(builder.finish())
     }
 

@@ -92,8 +92,7 @@ enum Micro {
             var buffer = BlockBuffer()
             for bit in 0..<sessions { _ = buffer.insert(bit: bit) }
             var builder = RecipientSetBuilder()
-            builder.append(
-                block: 0, view: .bitmap(UnsafePointer(buffer.words)), count: sessions)
+            builder.append(block: 0, buffer: buffer, count: sessions)
             return builder.finish()
         }
         let sets = (0..<messages).map { _ in recipients() }

@@ -77,7 +77,7 @@ typedef struct cbk_kernels {
     /// bound the result. The spans must be sound.
     uint32_t (*spans)(const void *_Nonnull const *_Nonnull spans, uint32_t k, uint64_t table);
     /// Counts the common values of two ascending lists without repetitions, of any alignment.
-    size_t (*common)(const uint32_t *a, size_t a_count, const uint32_t *b, size_t b_count);
+    size_t (*common)(const void *a, size_t a_count, const void *b, size_t b_count);
 } cbk_kernels;
 
 /// The kernels of a level, or NULL if the CPU lacks the level.

@@ -170,7 +170,7 @@ extension Fanout {
 
     /// Bytes of the body and the recipients.
     var byteCount: Int {
-        if case .many(let set) = recipients { return body.count + set.bytes.count }
+        if case .many(let set) = recipients { return body.count + set.byteCount }
         return body.count
     }
 
@@ -194,8 +194,8 @@ extension Fanout {
         switch recipients {
         case .one(let ordinal): writer.append(ordinal.rawValue)
         case .many(let set):
-            writer.append(UInt32(set.bytes.count))
-            writer.bytes.append(contentsOf: set.bytes)
+            writer.append(UInt32(set.byteCount))
+            set.withBytes { writer.bytes.append(contentsOf: $0) }
         }
     }
 

@@ -31,25 +31,36 @@ enum RecipientFilter {
                 else { continue }
                 switch foundCount {
                 case 0: allowed = found.view
-                default:
-                    if foundCount == 1 { union.assign(allowed) }
+                case 1:
+                    union.assign(allowed)
                     union.formUnion(found.view)
-                    allowed = union.view
+                default: union.formUnion(found.view)
                 }
                 foundCount += 1
             }
-            let count = block.view.intersectionCount(with: allowed)
-            invariant(count <= block.count, "An intersection has no more members than its sets.")
-            if count == block.count {
-                builder.append(block: block.block, view: block.view, count: count)
-            } else if count > 0 {
-                result.assign(block.view)
-                result.formIntersection(allowed)
-                builder.append(block: block.block, view: result.view, count: count)
+            if foundCount > 1 {
+                union.withView { append(block, in: $0, to: &builder, &result) }
+            } else {
+                append(block, in: allowed, to: &builder, &result)
             }
         }
         try stored.finish()
         return builder.count == recipients.count ? recipients : builder.finish()
+    }
+
+    private static func append(
+        _ block: (block: UInt32, view: BlockView, count: Int), in allowed: BlockView,
+        to builder: inout RecipientSetBuilder, _ result: inout BlockBuffer
+    ) {
+        let count = block.view.intersectionCount(with: allowed)
+        invariant(count <= block.count, "An intersection has no more members than its sets.")
+        if count == block.count {
+            builder.append(block: block.block, view: block.view, count: count)
+        } else if count > 0 {
+            result.assign(block.view)
+            result.formIntersection(allowed)
+            builder.append(block: block.block, buffer: result, count: count)
+        }
     }
 
     /// The recipients inside a set (nil: none) and outside of the set.
@@ -78,11 +89,11 @@ enum RecipientFilter {
                 if count > 0, count < block.count {
                     result.assign(block.view)
                     result.formIntersection(head.view)
-                    inside.append(block: block.block, view: result.view, count: count)
+                    inside.append(block: block.block, buffer: result, count: count)
                     result.assign(block.view)
                     result.subtract(head.view)
                     outside.append(
-                        block: block.block, view: result.view, count: block.count - count)
+                        block: block.block, buffer: result, count: block.count - count)
                     continue
                 }
             }

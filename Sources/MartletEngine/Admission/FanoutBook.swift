@@ -58,7 +58,7 @@ package final class FanoutBook: Sendable {
             weight = one.progress.weight
             bytes += one.progress.bodyBytes
             for set in one.progress.recipients {
-                var held = sets[ObjectIdentifier(set)] ?? Held(count: 0, bytes: set.bytes.count)
+                var held = sets[ObjectIdentifier(set)] ?? Held(count: 0, bytes: set.byteCount)
                 if held.count == 0 { bytes += held.bytes }
                 held.count += 1
                 sets[ObjectIdentifier(set)] = held

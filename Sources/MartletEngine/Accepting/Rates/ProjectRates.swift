@@ -249,7 +249,7 @@ final class ProjectRates {
                     earliest: RatePair(
                         now.minute + limits.minute.cost, now.hour + limits.hour.cost))))
         weight += 64
-        if case .many(let set) = recipients { weight += Int(set.count) + set.bytes.count / 8 }
+        if case .many(let set) = recipients { weight += Int(set.count) + set.byteCount / 8 }
     }
 
     private func arm() {

@@ -67,7 +67,7 @@ struct RatePages: ~Copyable {
         let filled = (0..<pageCount).count { pages[$0].entries != nil }
         return filled * Self.pageEntries * MemoryLayout<RateChange.Times>.stride
             + pageCount * MemoryLayout<Page>.stride
-            + changes.reduce(0) { $0 + $1.recipients.bytes.count }
+            + changes.reduce(0) { $0 + $1.recipients.byteCount }
     }
 
     // MARK: One instance
@@ -165,10 +165,11 @@ struct RatePages: ~Copyable {
                     granted?.append(block: block.block, view: block.view, count: block.count)
                 }
             }
-            if granted != nil {
+            if refusedCount > 0 {
                 granted?.append(
-                    block: block.block, view: refusedCount > 0 ? buffer.view : block.view,
-                    count: block.count - refusedCount)
+                    block: block.block, buffer: buffer, count: block.count - refusedCount)
+            } else {
+                granted?.append(block: block.block, view: block.view, count: block.count)
             }
         }
         end(change, joins: joins, isWhole: isWhole)

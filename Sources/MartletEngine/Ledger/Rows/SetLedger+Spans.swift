@@ -56,7 +56,9 @@ extension SetLedger {
                 if after == 0 {
                     try raw.deleteFound(.sets, key)
                 } else if after != before {
-                    try raw.put(.sets, key, builder.span().bytes)
+                    try builder.withBytes { bytes throws(StorageError) in
+                        try raw.put(.sets, key, bytes)
+                    }
                 }
                 invariant(
                     abs(after - before) <= ordinals.count,
@@ -71,7 +73,9 @@ extension SetLedger {
             if Self.append(.empty, changing: ordinals, adding: true, to: &builder),
                 Self.isWorthGathering(builder)
             {
-                try raw.put(.sets, key, builder.span().bytes)
+                try builder.withBytes { bytes throws(StorageError) in
+                    try raw.put(.sets, key, bytes)
+                }
                 return ordinals.count
             }
         }
@@ -167,7 +171,7 @@ extension SetLedger {
             view.forEachBit { list.append(UInt16($0)) }
             return PackedList.bytes(of: list)
         }
-        return Array(BlockBuffer(view).bytes)
+        return BlockBuffer(view).withBytes { Array($0) }
     }
 
     /// Whether the members of one block form long runs.
@@ -209,7 +213,9 @@ extension SetLedger {
         guard Self.isWorthGathering(builder) else { return }
         invariant(blocks.isAscending, "The rows of a set are read in the order of the blocks.")
         for block in blocks { try raw.deleteFound(.sets, .block(block, of: set, in: project)) }
-        try raw.put(.sets, .block(first, of: set, in: project), builder.span().bytes)
+        try builder.withBytes { bytes throws(StorageError) in
+            try raw.put(.sets, .block(first, of: set, in: project), bytes)
+        }
     }
 
     private func hasRows(

@@ -180,7 +180,7 @@ package struct SetLedger: Ledger {
             } else {
                 var block = BlockBuffer()
                 list.withUnsafeBytes { block.assign(.list($0.bindMemory(to: UInt16.self))) }
-                try raw.put(table, key, block.bytes)
+                try block.withBytes { bytes throws(StorageError) in try raw.put(table, key, bytes) }
             }
             invariant(
                 abs(after - before) <= bits.count, "A block changes by the changed bits alone.")
@@ -204,7 +204,7 @@ package struct SetLedger: Ledger {
             block.forEachBit { list.append(UInt16($0)) }
             try raw.put(table, key, PackedList.bytes(of: list))
         } else {
-            try raw.put(table, key, block.bytes)
+            try block.withBytes { bytes throws(StorageError) in try raw.put(table, key, bytes) }
         }
         return changed
     }
@@ -278,12 +278,5 @@ extension BlockView {
             UnsafeBufferPointer(
                 start: bytes.baseAddress?.assumingMemoryBound(to: UInt16.self),
                 count: bytes.count / 2))
-    }
-}
-
-extension BlockBuffer {
-    /// The bitmap in the form of the store.
-    var bytes: UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(start: words, count: BlockGeometry.bytesPerBlock)
     }
 }

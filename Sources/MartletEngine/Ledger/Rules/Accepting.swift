@@ -115,8 +115,10 @@ package struct Accepting: Ledger {
             }
         case .many(let set):
             try putLast(.messages, key, record([], isInLine, .hasBlob))
-            try putLast(.recipients, key, set.bytes)
-            collecting.noteBlob(of: set.bytes.count, in: project, now: accepted)
+            try set.withBytes { bytes throws(StorageError) in
+                try putLast(.recipients, key, bytes)
+            }
+            collecting.noteBlob(of: set.byteCount, in: project, now: accepted)
         }
         if !isInLine {
             try raw.put(.due, .due(row.dueKind, expires, project, row.sequence.rawValue), [])
