@@ -24,6 +24,10 @@ final class Responder: Sendable {
         case refused(GatewayError)
     }
 
+    /// The parts of a body that have not been read. A body has a single iterator: a second one is an error of the
+    /// program, and has no parts.
+    private typealias Parts = RequestBody.AsyncIterator
+
     private let gateway: Gateway
     /// Bodies of callers with a credential, by project. A project has half, so that others always have the other half.
     private let bodies: BodyMemory
@@ -42,6 +46,7 @@ final class Responder: Sendable {
     ) async throws {
         let isHeadOnly = request.method == .head
         let expectsContinue = request.headers[.expect]?.lowercased() == "100-continue"
+        var parts = request.body.makeAsyncIterator()
         let admitted: Gateway.Admitted
         switch await admit(request, on: channel) {
         case .admitted(let call): admitted = call
@@ -50,16 +55,16 @@ final class Responder: Sendable {
             if !expectsContinue, request.headers[.transferEncoding] == nil,
                 declaredBytes(request) ?? 0 <= gateway.configuration.bodyBytesMax
             {
-                try await drain(request)
+                try await Self.drain(&parts)
                 try await Self.write(answer, writer, isHeadOnly: isHeadOnly)
                 return
             }
-            return try await refuse(answer, request, writer, on: channel)
+            return try await refuse(answer, &parts, writer, on: channel)
         case .turnedAway(let answer):
             // The caller's next connection may be to another node. An HTTP/2 connection gets GOAWAY, and ends after its
             // other streams.
             channel.parent?.pipeline.fireUserInboundEventTriggered(ChannelShouldQuiesceEvent())
-            return try await refuse(answer, request, writer, on: channel)
+            return try await refuse(answer, &parts, writer, on: channel)
         }
         let most =
             admitted.owner == nil
@@ -75,7 +80,10 @@ final class Responder: Sendable {
             stranger?.giveBack()
             bodies.giveBack(held, of: owner)
         }
-        switch try await read(request, most, stranger, owner, &held) {
+        let body =
+            try await declaredBytes(request) ?? 0 <= most
+            ? read(&parts, most, stranger, owner, &held) : .refused(Self.tooLong(most))
+        switch body {
         case .whole(let body):
             var call = admitted
             call.call.delivery = request.method == .post ? try await delivery(on: channel) : nil
@@ -84,7 +92,11 @@ final class Responder: Sendable {
         case .refused(let error):
             let refusal = admitted.route.refusal(error)
             gateway.metrics.answered("none", status: refusal.status, after: .zero)
-            try await refuse(refusal, request, writer, on: channel)
+            // The rest of the body is not kept.
+            stranger?.giveBack()
+            bodies.giveBack(held, of: owner)
+            held = 0
+            try await refuse(refusal, &parts, writer, on: channel)
         }
     }
 
@@ -96,14 +108,14 @@ final class Responder: Sendable {
 
     /// Answers before the body has come, and ends the connection.
     private func refuse(
-        _ answer: GatewayAnswer, _ request: HummingbirdCore.Request,
-        _ writer: consuming ResponseWriter, on channel: any Channel
+        _ answer: GatewayAnswer, _ parts: inout Parts, _ writer: consuming ResponseWriter,
+        on channel: any Channel
     ) async throws {
         var answer = answer
         // An HTTP/2 stream must not send `connection`, and ends by itself.
         if !channel.isStream { answer.headers.append(("connection", "close")) }
         try await Self.write(answer, writer)
-        try await drain(request)
+        try await Self.drain(&parts)
         throw EndOfConnection()
     }
 
@@ -155,22 +167,23 @@ final class Responder: Sendable {
     ///   - owner: the owner of another caller's body in the memory for all bodies.
     ///   - held: bytes that another caller's request holds of the memory for all bodies.
     private func read(
-        _ request: HummingbirdCore.Request, _ most: Int, _ stranger: StrangerMemory.Part?,
-        _ owner: String,
+        _ parts: inout Parts, _ most: Int, _ stranger: StrangerMemory.Part?, _ owner: String,
         _ held: inout Int
     ) async throws -> Body {
-        let tooLong = GatewayError(
-            .invalidArgument, "A request has at most \(most) bytes.", violations: [],
-            httpStatus: 413)
-        guard declaredBytes(request) ?? 0 <= most else { return .refused(tooLong) }
         var body: [UInt8] = []
-        for try await part in request.body {
+        while let part = try await parts.next() {
             let count = part.readableBytes
-            guard body.count + count <= most else { return .refused(tooLong) }
+            guard body.count + count <= most else { return .refused(Self.tooLong(most)) }
             guard hold(count, stranger, owner, &held) else { return .refused(Gateway.full) }
             body.append(contentsOf: part.readableBytesView)
         }
         return .whole(body)
+    }
+
+    private static func tooLong(_ most: Int) -> GatewayError {
+        GatewayError(
+            .invalidArgument, "A request has at most \(most) bytes.", violations: [],
+            httpStatus: 413)
     }
 
     private func hold(
@@ -184,11 +197,11 @@ final class Responder: Sendable {
     }
 
     /// Reads and drops the rest of a refused body, within the time limit of a request.
-    private func drain(_ request: HummingbirdCore.Request) async throws {
+    private static func drain(_ parts: inout Parts) async throws {
         var count = 0
-        for try await part in request.body {
+        while let part = try await parts.next() {
             count += part.readableBytes
-            if count > Self.drainedBytesMax { return }
+            if count > drainedBytesMax { return }
         }
     }
 
