@@ -314,6 +314,13 @@ public enum Limits {
     public static let httpHandshakesPerAddressMax = 64
     /// OPS-5: seconds for a TLS handshake.
     public static let httpHandshakeSeconds: UInt32 = 10
+    /// NET-5: milliseconds from GOAWAY to the end of an HTTP/2 connection without streams: a long round trip, for
+    /// requests that the client sent before it read GOAWAY.
+    public static let httpFarewellMilliseconds: Int64 = 500
+    /// NET-5: milliseconds that the end of a TLS connection waits for the peer's own end, in the gateway, over XMPP and to
+    /// push services. A client with the connection in a pool reads nothing and never answers, and RFC 8446, section 6.1,
+    /// lets nobody wait.
+    public static let tlsCloseMilliseconds: Int64 = 200
     /// Retry delay in the answer of a full gateway, in milliseconds.
     public static let httpFullMilliseconds: UInt32 = 1000
     /// GW-9: users of the console.

@@ -208,6 +208,7 @@ package final class PushClient: Sendable {
 
     private func client(_ endpoint: PushEndpoint, _ address: PeerAddress) -> HTTPClient {
         var tls = TLSConfiguration.makeClientConfiguration()
+        tls.shutdownTimeout = .milliseconds(Limits.tlsCloseMilliseconds)
         tls.trustRoots = configuration.trustRoots
         var settings = HTTPClient.Configuration(
             tlsConfiguration: tls, redirectConfiguration: .disallow,

@@ -5,6 +5,8 @@
 import Foundation
 import Martlet
 import MartletGateway
+import NIOCore
+import NIOSSL
 import Testing
 
 private let hasTools = ["/usr/bin/curl", "/usr/bin/openssl"].allSatisfy {
@@ -94,7 +96,7 @@ extension OverHTTP {
                     try await Task.sleep(for: .milliseconds(10))
                     told = lines.all.filter { $0.contains("TLS with a peer failed") }
                 }
-                #expect(told.count == 1, "\(told)")
+                try #require(told.count == 1, "\(told)")
                 #expect(told[0].contains("from=127.0.0.1"))
                 #expect(told[0].contains("reason=http request"), "\(told)")
             }
@@ -150,14 +152,14 @@ extension OverHTTP {
         /// Runs a scenario of `http2_peer.py` against a gateway whose requests have two seconds.
         private static func peer(
             _ scenario: String, idleSeconds: UInt32 = Limits.httpIdleSeconds,
-            _ arguments: (ServedGateway) -> JSONValue
+            requestSeconds: UInt32 = 2, _ arguments: (ServedGateway) -> JSONValue
         ) async throws -> JSONValue {
             let folder = TestFolder()
             let files = try await certificate(in: folder)
             var result = JSONValue.null
             try await ServedGateway.run({
                 $0.certificate = files
-                $0.requestSeconds = 2
+                $0.requestSeconds = requestSeconds
                 $0.idleSeconds = idleSeconds
             }) { served in
                 let printed = try await run(
@@ -223,9 +225,11 @@ extension OverHTTP {
             #expect(told["ended"] == .bool(true), "\(told)")
         }
 
-        @Test("GW-15 a client of HTTP/2 that answers no PING is disconnected after GOAWAY")
+        @Test(
+            "GW-15 NET-5 a client of HTTP/2 without requests that answers no PING is disconnected after GOAWAY"
+        )
         func deaf() async throws {
-            let told = try await Self.peer("deaf", idleSeconds: 2) { _ in
+            let told = try await Self.peer("deaf", idleSeconds: 2, requestSeconds: 3600) { _ in
                 .object(["seconds": .integer(20)])
             }
             #expect(told["ended"] == .bool(true), "\(told)")
@@ -255,6 +259,38 @@ extension OverHTTP {
                     ])
                 #expect(later == "ok\n")
                 for peer in silent { try peer.end() }
+            }
+        }
+
+        @Test("NET-5 a closing TLS connection does not wait long for a peer that reads nothing")
+        func closing() async throws {
+            let folder = TestFolder()
+            let certificate = try ServerCertificate(
+                try await Self.certificate(in: folder), setting: "http")
+            #expect(
+                certificate.configuration.shutdownTimeout
+                    == .milliseconds(Limits.tlsCloseMilliseconds))
+        }
+
+        @Test("GW-15 over HTTP/2 too a client that sends a long refused body sees the answer")
+        func refusedUpload() async throws {
+            let folder = TestFolder()
+            let files = try await Self.certificate(in: folder)
+            let upload = folder.url.appending(path: "upload").path
+            let bytes = Data(repeating: UInt8(ascii: "x"), count: 6 << 20)
+            #expect(FileManager.default.createFile(atPath: upload, contents: bytes))
+            try await ServedGateway.run({ $0.certificate = files }) { served in
+                for version in ["2", "1.1"] {
+                    let printed = try await Self.run(
+                        "/usr/bin/curl",
+                        [
+                            "--silent", "--show-error", "--cacert", files.chain,
+                            "--http\(version)", "-w", "%{http_code} %{exitcode}", "-o",
+                            "/dev/null", "-H", "Expect:", "--data-binary", "@\(upload)",
+                            "https://localhost:\(served.port)/token",
+                        ])
+                    #expect(printed == "413 0", "HTTP/\(version)")
+                }
             }
         }
 

@@ -155,6 +155,7 @@ package actor APNsService: PushService {
         if let known = clients[place] { return known }
         guard !isClosed else { throw CancellationError() }
         var tls = TLSConfiguration.makeClientConfiguration()
+        tls.shutdownTimeout = .milliseconds(Limits.tlsCloseMilliseconds)
         tls.trustRoots = authorities
         tls.minimumTLSVersion = .tlsv12
         var configuration = HTTPClient.Configuration(

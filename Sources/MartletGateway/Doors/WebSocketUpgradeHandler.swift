@@ -136,6 +136,7 @@ final class WebSocketUpgradeHandler: ChannelInboundHandler, RemovableChannelHand
             try? pipeline.context(handlerType: ByteToMessageHandler<HTTPRequestDecoder>.self),
             try? pipeline.context(handlerType: HTTPServerPipelineHandler.self),
             try? pipeline.context(handlerType: HTTPResponseEncoder.self),
+            try? pipeline.context(handlerType: LastAnswerHandler.self),
             try? pipeline.context(handlerType: HTTP1ToHTTPServerCodec.self),
             try? pipeline.context(handlerType: RequestTurnHandler.self),
             try? pipeline.context(handlerType: StrangerHandler.self),

@@ -52,9 +52,13 @@ final class PeerBytesHandler: ChannelDuplexHandler {
     private var mode = Mode.unknown(beginning: [])
     /// Closes the connection if the frame with this number is still unfinished after `limit`.
     private var clock: (frame: Int, end: Scheduled<Void>)?
-    /// Closes the connection some time after GOAWAY. HTTP/2 libraries wait for the peer's answer to a PING first, and a
-    /// peer may never answer.
-    private var farewell: Scheduled<Void>?
+    /// HTTP/2: streams that are open.
+    private var streamCount = 0
+    /// After GOAWAY: closes the connection when requests on their way have had time to come, or the last of them has had
+    /// time for its answer. HTTP/2 libraries wait for the peer's answer to a PING first, and a peer that reads nothing
+    /// until its next request never answers.
+    private var farewell: (unused: Scheduled<Void>, all: Scheduled<Void>)?
+    private var isLeaving = false
 
     init(_ peer: GatewayPeer, _ limit: TimeAmount) {
         self.peer = peer
@@ -187,6 +191,9 @@ final class PeerBytesHandler: ChannelDuplexHandler {
         }
         if case ChannelEvent.inputClosed = event, held.readableBytes > 0 {
             isEndHeld = true
+        } else if event is ChannelShouldQuiesceEvent, handshakeFailed != nil {
+            // No handler of HTTP is there yet.
+            peer.end()
         } else {
             context.fireUserInboundEventTriggered(event)
         }
@@ -249,16 +256,40 @@ final class PeerBytesHandler: ChannelDuplexHandler {
             scanner.write(bytesCount: bytes.readableBytes)
             mode = .frames(scanner)
             if farewell == nil, FrameScanner.isGoAway(bytes.readableBytesView) {
-                let channel = context.channel
-                farewell = context.eventLoop.scheduleTask(in: limit) { channel.close(promise: nil) }
+                sayFarewell(context)
             }
         }
         context.write(data, promise: promise)
     }
 
+    private func sayFarewell(_ context: ChannelHandlerContext) {
+        let channel = context.channel
+        let loop = context.eventLoop.assumeIsolated()
+        let unused = loop.scheduleTask(in: .milliseconds(Limits.httpFarewellMilliseconds)) {
+            self.isLeaving = true
+            self.closeIfUnused()
+        }
+        let all = loop.scheduleTask(in: limit) { channel.close(promise: nil) }
+        farewell = (unused, all)
+    }
+
+    /// Notes the beginning of a stream on this HTTP/2 connection.
+    func streamOpened() { streamCount += 1 }
+
+    /// Notes the end of a stream on this HTTP/2 connection.
+    func streamClosed() {
+        streamCount -= 1
+        closeIfUnused()
+    }
+
+    private func closeIfUnused() {
+        if isLeaving, streamCount == 0 { context?.channel.close(promise: nil) }
+    }
+
     func handlerRemoved(context: ChannelHandlerContext) {
         clock?.end.cancel()
-        farewell?.cancel()
+        farewell?.unused.cancel()
+        farewell?.all.cancel()
         self.context = nil
         held = ByteBuffer()
     }

@@ -1,17 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-5: tells PeerBytesHandler of the requests and answers of an HTTP/1.1 connection. An HTTP/2 stream has a single
-// request, so the handler does nothing there. Rests on NIO.
+// OPS-5: tells PeerBytesHandler of the requests and answers of an HTTP/1.1 connection, and of the streams of an HTTP/2
+// connection. Rests on PeerBytesHandler, LastAnswerHandler and NIO.
 
 import NIOCore
 import NIOHTTPTypes
 
-/// Follows the requests of an HTTP/1.1 connection.
+/// Follows the requests of a connection.
 final class RequestTurnHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
     typealias OutboundIn = HTTPResponsePart
     typealias OutboundOut = HTTPResponsePart
+
+    /// The connection of this HTTP/2 stream.
+    private var connection: PeerBytesHandler?
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        if context.channel.isStream {
+            connection = try? context.channel.parent?.pipeline.syncOperations.handler(
+                type: PeerBytesHandler.self)
+            connection?.streamOpened()
+        } else {
+            try? LastAnswerHandler.add(to: context.pipeline.syncOperations)
+        }
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        connection?.streamClosed()
+        connection = nil
+    }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         bytes(context)?.requestCame(unwrapInboundIn(data))

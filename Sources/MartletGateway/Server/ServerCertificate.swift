@@ -87,6 +87,7 @@ package final class ServerCertificate: Sendable {
             certificateChain: pair.chain.map { .certificate($0) }, privateKey: .privateKey(pair.key)
         )
         configuration.minimumTLSVersion = .tlsv12
+        configuration.shutdownTimeout = .milliseconds(Limits.tlsCloseMilliseconds)
         return configuration
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OPS-5: ends the connection of a peer that sends a request, or reads an answer, a byte at a time, because the
-// connection takes resources from other peers. Rests on NIO.
+// connection takes resources from other peers. Rests on LastAnswerHandler and NIO.
 
 import NIOCore
 import NIOHTTPTypes
@@ -21,12 +21,20 @@ final class SlowPeerHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// Begins the deadline of a request when bytes come, unless a request is being read.
     func bytesCame(on channel: any Channel) {
-        if reading == nil { reading = deadline(channel) }
+        guard reading == nil else { return }
+        reading = channel.eventLoop.scheduleTask(in: limit) {
+            let pipeline = channel.pipeline.syncOperations
+            if let handler = try? pipeline.handler(type: LastAnswerHandler.self) {
+                handler.requestIsLate()
+            } else {
+                channel.close(promise: nil)
+            }
+        }
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch unwrapInboundIn(data) {
-        case .head: if reading == nil { reading = deadline(context.channel) }
+        case .head: bytesCame(on: context.channel)
         case .body: break
         case .end:
             reading?.cancel()

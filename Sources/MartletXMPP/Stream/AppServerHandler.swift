@@ -85,6 +85,7 @@ final class AppServerHandler: ChannelDuplexHandler {
     private var isReadHeld = false
     private var out = ByteBuffer()
     private var willFlush = false
+    private var isEstablished = false
     private var hasSentHeader = false
     private var hasPeerClosed = false
 
@@ -148,6 +149,7 @@ final class AppServerHandler: ChannelDuplexHandler {
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if case TLSUserEvent.handshakeCompleted = event {
+            isEstablished = true
             let pipeline = context.channel.pipeline.syncOperations
             (try? pipeline.handler(type: HandshakeTurnHandler.self))?.established()
         }
@@ -363,6 +365,8 @@ final class AppServerHandler: ChannelDuplexHandler {
     /// Ends the stream.
     func finish() {
         guard phase != .closing, let context else { return }
+        // Without TLS the peer could be told nothing.
+        guard isEstablished else { return endAtOnce() }
         if !hasSentHeader { sendHeader() }
         send("</stream:stream>")
         takeNow()

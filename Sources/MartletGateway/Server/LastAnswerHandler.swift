@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Says `Connection: close` in the last answer of an HTTP/1.1 connection. A proxy with a pool of connections takes every
+// other answer as a promise: it keeps the connection, sends its next request there, and turns our close into a 502.
+//
+// An answer is the last one if the request wants that (`Connection: close`, or HTTP/1.0), if the answer says so itself
+// (a refused body), if the server stops, or if the request did not come in time, which is answered with 408. Requests
+// behind the last one are dropped, and their senders may repeat them. The connection closes when the answer is written
+// and its request is read to the end.
+//
+// The handler stands below HTTPTypes, whose requests have no version. Source: RFC 9112, section 9.6. Rests on NIO.
+
+import NIOCore
+import NIOHTTP1
+import NIOHTTPTypesHTTP1
+
+/// Ends an HTTP/1.1 connection with an answer that says so.
+final class LastAnswerHandler: ChannelDuplexHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias InboundOut = HTTPServerRequestPart
+    typealias OutboundIn = HTTPServerResponsePart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    private var context: ChannelHandlerContext?
+    /// Requests without a whole answer.
+    private var unansweredCount = 0
+    /// Between the head and the end of a request.
+    private var isReading = false
+    /// Between the head and the end of an answer.
+    private var isAnswering = false
+    /// No further request is taken.
+    private var isLast = false
+    private var isLastWritten = false
+    /// Hummingbird answers a broken request, and ends the connection.
+    private var isBroken = false
+
+    /// Adds a handler to a connection that speaks HTTP/1.1.
+    static func add(to pipeline: ChannelPipeline.SynchronousOperations) throws {
+        let codec = try pipeline.handler(type: HTTP1ToHTTPServerCodec.self)
+        try pipeline.addHandler(LastAnswerHandler(), position: .before(codec))
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
+    // MARK: Requests
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch unwrapInboundIn(data) {
+        case .head(let head):
+            guard !isLast else { return }
+            unansweredCount += 1
+            isReading = true
+            isLast = !head.isKeepAlive
+            context.fireChannelRead(data)
+        case .body:
+            if isReading { context.fireChannelRead(data) }
+        case .end:
+            guard isReading else { return }
+            isReading = false
+            context.fireChannelRead(data)
+            closeIfDone()
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        isBroken = true
+        context.fireErrorCaught(error)
+    }
+
+    /// Ends the connection at a graceful shutdown, after the answers that are due. Handlers behind this one would close a
+    /// connection before the last bytes of an answer are written.
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        guard event is ChannelShouldQuiesceEvent else {
+            return context.fireUserInboundEventTriggered(event)
+        }
+        isLast = true
+        if unansweredCount == 0, !isReading { context.close(promise: nil) }
+    }
+
+    /// Ends the connection because a request did not come whole in time.
+    func requestIsLate() {
+        guard let context else { return }
+        let isUnanswered = unansweredCount == (isReading ? 1 : 0)
+        if isUnanswered, !isAnswering, !isBroken {
+            let head = HTTPResponseHead(
+                version: .http1_1, status: .requestTimeout,
+                headers: ["Connection": "close", "Content-Length": "0"])
+            context.write(wrapOutboundOut(.head(head)), promise: nil)
+            context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+        }
+        context.close(promise: nil)
+    }
+
+    // MARK: Answers
+
+    func write(
+        context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?
+    ) {
+        switch unwrapOutboundIn(data) {
+        case .head(let head) where head.status.code < 200:
+            context.write(data, promise: promise)
+        case .head(var head):
+            isAnswering = true
+            if head.headers[canonicalForm: "connection"].contains("close") { isLast = true }
+            if isLast, unansweredCount <= 1 {
+                head.headers.replaceOrAdd(name: "Connection", value: "close")
+            }
+            context.write(wrapOutboundOut(.head(head)), promise: promise)
+        case .body: context.write(data, promise: promise)
+        case .end:
+            isAnswering = false
+            unansweredCount = max(0, unansweredCount - 1)
+            guard isLast, unansweredCount == 0 else {
+                return context.write(data, promise: promise)
+            }
+            let written = promise ?? context.eventLoop.makePromise()
+            written.futureResult.assumeIsolated().whenComplete { _ in
+                self.isLastWritten = true
+                self.closeIfDone()
+            }
+            context.write(data, promise: written)
+        }
+    }
+
+    private func closeIfDone() {
+        if isLastWritten, !isReading, !isBroken { context?.close(promise: nil) }
+    }
+}
+
+@available(*, unavailable)
+extension LastAnswerHandler: Sendable {}
