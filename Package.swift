@@ -226,7 +226,7 @@ let package = Package(
             name: "MartletBridge",
             dependencies: [
                 "Martlet", "MartletBits", "MartletCrypto", "MartletEngine", "MartletRows",
-                "MartletWire",
+                "MartletTransport", "MartletWire",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),

@@ -3,7 +3,7 @@
 // Sends messages to push services by HTTPS, with HTTP/2 where the service offers it. The broker connects to an address
 // that it has looked up and judged itself, so a name cannot lead to another address than the judged one. Redirects are
 // not followed either. A slow push service takes its own share of the requests under way, and no more.
-// Rests on AsyncHTTPClient, HostAddresses and PublicAddress.
+// Rests on AsyncHTTPClient and MartletTransport.
 
 import AsyncHTTPClient
 package import MartletBase
@@ -161,7 +161,11 @@ package final class PushClient: Sendable {
             return known.enter(now) ? .success(known) : .failure(.isBusy)
         }
         let addresses: [PeerAddress]
-        do { addresses = try await HostAddresses.find(endpoint.host) } catch {
+        do {
+            addresses = try await NIOThreadPool.singleton.runIfActive {
+                try HostAddresses.find(endpoint.host)
+            }
+        } catch {
             return .failure(
                 Refusal(answer: .later(status: nil, reason: "\(error)", seconds: nil)))
         }

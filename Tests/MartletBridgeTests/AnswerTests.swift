@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pure parts of the door to push services: answers of Apple, public addresses, and the messages of an instance in the
+// The pure parts of the door to push services: answers of Apple, and the messages of an instance in the
 // door, beside a naive model. Rests on MartletBridge.
 
 import Martlet
@@ -48,37 +48,6 @@ struct AnswerTests {
         let answer = APNsAnswer(status: 400, body: Array(body.utf8), retryAfter: nil)
         #expect(answer.verdict == .refused(reason: "status 400"))
     }
-}
-
-@Suite("Public addresses")
-struct PublicAddressTests {
-    @Test(
-        "GW-11 addresses of networks of one's own are not public",
-        arguments: [
-            "0.0.0.0", "10.1.2.3", "100.64.0.1", "100.127.255.255", "127.0.0.1", "169.254.169.254",
-            "172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.2.1", "192.168.0.1", "198.18.0.1",
-            "198.51.100.7", "203.0.113.9", "224.0.0.1", "255.255.255.255", "::", "::1",
-            "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "fc00::1", "fd12::1",
-            "fe80::1", "ff02::1", "2001:db8::1", "2001::1", "2002:a00:1::",
-        ])
-    func own(text: String) throws {
-        #expect(try !#require(InternetAddress(text)).isPublic)
-    }
-
-    @Test(
-        "GW-11 other addresses are public",
-        arguments: [
-            "1.1.1.1", "17.188.143.34", "100.63.255.255", "100.128.0.0", "172.15.0.1", "172.32.0.1",
-            "192.0.1.1", "198.17.0.1", "198.20.0.1", "223.255.255.255", "2620:149:208:4304::1",
-            "2a00:1450::1", "::ffff:17.188.143.34", "64:ff9b::1101:101",
-        ])
-    func others(text: String) throws {
-        #expect(try #require(InternetAddress(text)).isPublic)
-    }
-
-    @Test(
-        "GW-11 a name is no address", arguments: ["", "localhost", "1.2.3", "1.2.3.4.5", "0x7f.1"])
-    func names(text: String) { #expect(InternetAddress(text) == nil) }
 }
 
 @Suite("Messages of an instance in the door")

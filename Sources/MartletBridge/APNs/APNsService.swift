@@ -9,6 +9,7 @@
 import AsyncHTTPClient
 import Martlet
 import MartletRows
+import MartletTransport
 import MartletWire
 import NIOCore
 import NIOHTTP1
@@ -177,14 +178,16 @@ package actor APNsService: PushService {
     /// A public address of a host, unless private addresses are allowed.
     private func address(of host: String) async throws -> String {
         guard !allowsPrivateAddresses else { return host }
-        let found = try await NIOThreadPool.singleton.runIfActive {
-            InternetAddress.addresses(of: host)
+        let found: [PeerAddress]
+        do {
+            found = try await NIOThreadPool.singleton.runIfActive { try HostAddresses.find(host) }
+        } catch is HostAddresses.Failure {
+            throw Connecting.unknownHost(host)
         }
-        guard !found.isEmpty else { throw Connecting.unknownHost(host) }
-        guard let address = found.first(where: { InternetAddress($0)?.isPublic ?? false }) else {
+        guard let address = found.first(where: \.isPublic) else {
             throw Connecting.privateAddress(host)
         }
-        return address
+        return address.description
     }
 
     package func keysChanged(of project: ProjectNumber) async {

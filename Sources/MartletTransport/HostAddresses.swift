@@ -1,26 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The addresses of a host's name, by the system's resolver. The resolver blocks, and therefore runs on a thread for
-// blocking calls. Rests on Glibc and NIO's thread pool.
+// The addresses of a host's name, by the system's resolver. Rests on Glibc.
 
 import Glibc
-import MartletTransport
-import NIOPosix
 
-enum HostAddresses {
+package enum HostAddresses {
     /// A name that the resolver does not know, or cannot ask for now.
-    struct Failure: Error, CustomStringConvertible {
-        let description: String
+    package struct Failure: Error, CustomStringConvertible {
+        package let description: String
     }
 
-    /// The addresses of a host, the best first.
+    /// The addresses of a host, the best first. Blocks for as long as the resolver waits for an answer.
     /// - Parameter host: a name, or a numeric address in any form that the system reads.
-    static func find(_ host: String) async throws -> [PeerAddress] {
+    package static func find(_ host: String) throws(Failure) -> [PeerAddress] {
         if let address = PeerAddress(host) { return [address] }
-        return try await NIOThreadPool.singleton.runIfActive { try resolve(host) }
-    }
-
-    private static func resolve(_ host: String) throws(Failure) -> [PeerAddress] {
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         hints.ai_flags = AI_ADDRCONFIG
