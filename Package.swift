@@ -83,6 +83,7 @@ let package = Package(
         .target(name: "CBitKernels", path: "CModules/CBitKernels"),
 
         .target(name: "MartletBase", swiftSettings: memorySafe),
+        .target(name: "MartletFiles", swiftSettings: common),
         .target(
             name: "MartletBits", dependencies: ["MartletBase", "CBitKernels"],
             swiftSettings: common + lifetimes),
@@ -110,7 +111,8 @@ let package = Package(
         .target(
             name: "MartletStore",
             dependencies: [
-                "MartletBase", "MartletRows", "MartletEngine", "MartletCrypto", "CLMDB",
+                "MartletBase", "MartletFiles", "MartletRows", "MartletEngine", "MartletCrypto",
+                "CLMDB",
             ],
             swiftSettings: common),
         .target(
@@ -141,7 +143,7 @@ let package = Package(
                 "MartletBase", "MartletBits", "MartletCondition", "MartletWire", "MartletRows",
                 "MartletEngine", "MartletDelivery", "MartletStore", "MartletTransport",
                 "MartletRing", "MartletEpoll", "MartletCrypto", "MartletTicket", "MartletTLS",
-                "MartletCluster", "MartletForwarding",
+                "MartletCluster", "MartletFiles", "MartletForwarding",
                 .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
@@ -150,7 +152,7 @@ let package = Package(
         .target(
             name: "MartletClient",
             dependencies: [
-                "MartletBase", "MartletWire",
+                "MartletBase", "MartletFiles", "MartletWire",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
@@ -187,14 +189,15 @@ let package = Package(
             swiftSettings: common),
         .target(name: "MartletAnswers", dependencies: ["Martlet"], swiftSettings: common),
         .target(
-            name: "MartletAccess", dependencies: ["Martlet", "MartletAnswers", "MartletCrypto"],
+            name: "MartletAccess",
+            dependencies: ["Martlet", "MartletAnswers", "MartletCrypto", "MartletFiles"],
             swiftSettings: common),
         .target(name: "CConsoleFiles", path: "CModules/CConsoleFiles"),
         .target(
             name: "MartletConsole",
             dependencies: [
-                "Martlet", "MartletAccess", "MartletAnswers", "MartletCrypto", "MartletGateway",
-                "CConsoleFiles",
+                "Martlet", "MartletAccess", "MartletAnswers", "MartletCrypto", "MartletFiles",
+                "MartletGateway", "CConsoleFiles",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
@@ -240,7 +243,7 @@ let package = Package(
         .target(
             name: "MartletXMPP",
             dependencies: [
-                "Martlet", "MartletTransport", "MartletGateway", "CExpat",
+                "Martlet", "MartletFiles", "MartletTransport", "MartletGateway", "CExpat",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -254,7 +257,8 @@ let package = Package(
             name: "MartletCommand",
             dependencies: [
                 "Martlet", "MartletAccess", "MartletAnswers", "MartletClient", "MartletCluster",
-                "MartletEngine", "MartletRows", "MartletStore", "MartletTLS", "MartletTransport",
+                "MartletEngine", "MartletFiles", "MartletRows", "MartletStore", "MartletTLS",
+                "MartletTransport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -393,7 +397,7 @@ let package = Package(
             dependencies: [
                 "MartletStore", "MartletLZ4", "MartletEngine", "MartletRows", "EngineBench",
                 "FormerStores", "RedoBench", "MartletCondition", "MartletBits", "MartletBase",
-                "CLMDB",
+                "MartletFiles", "CLMDB",
             ],
             swiftSettings: common),
         .testTarget(

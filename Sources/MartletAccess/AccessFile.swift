@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The file `console.access` of a data folder, with the people who may use the console. Commands change the file while a
-// broker serves the folder, and the console reads the file again when it changed. A change is whole or not at all: a
-// temporary file is synced and renamed, under a lock. Rests on AccessList and PrivateFile.
+// broker serves the folder, and the console reads the file again when it changed. A change is whole or not at all, and
+// made under a lock. Rests on AccessList and PrivateFile.
 
 import FoundationEssentials
 import Glibc
 package import Martlet
+import MartletFiles
 
 /// The file with the users of the console.
 package struct AccessFile: Sendable {
@@ -71,16 +72,13 @@ package struct AccessFile: Sendable {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .prettyPrinted]
         guard let bytes = try? encoder.encode(list) else { throw unwritable(EINVAL) }
-        let temporary = path + ".new"
-        unlink(temporary)
         do throws(PrivateFile.Failure) {
-            let file = try PrivateFile(creating: temporary)
-            try file.write(String(decoding: bytes, as: UTF8.self) + "\n")
+            try PrivateFile.replace(path, with: Array(bytes) + [UInt8(ascii: "\n")]) {
+                FolderOwner.give($0, in: folder)
+            }
         } catch {
             throw unwritable(error.code)
         }
-        FolderOwner.give(temporary, in: folder)
-        guard rename(temporary, path) == 0 else { throw unwritable(errno) }
     }
 
     private func unwritable(_ code: Int32) -> MartletError {

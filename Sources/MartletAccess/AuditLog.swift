@@ -2,12 +2,13 @@
 //
 // The log of administrators' actions in a data folder: who did what, when and from where. An entry is a line of JSON in
 // `audit.log`, and is on disk when `append` returns. The log is bounded: of a full file the newest entries of each kind stay
-// (see AuditShares). Several processes may append at a time, under a lock. Rests on POSIX files and AuditShares.
+// (see AuditShares). Several processes may append at a time, under a lock. Rests on PrivateFile and AuditShares.
 
 import FoundationEssentials
 import Glibc
 package import Martlet
 import MartletAnswers
+import MartletFiles
 
 /// The log of administrators' actions.
 package struct AuditLog: Sendable {
@@ -28,13 +29,13 @@ package struct AuditLog: Sendable {
     /// - Throws: `UNAVAILABLE` for a file that cannot be written.
     package func append(_ entry: AuditEntry) throws(MartletError) {
         let lock = open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard lock >= 0, flock(lock, LOCK_EX) == 0 else { throw unwritable() }
+        guard lock >= 0, flock(lock, LOCK_EX) == 0 else { throw unwritable(errno) }
         defer { close(lock) }
         FolderOwner.give(lock, in: folder)
         var status = stat()
         if stat(path, &status) == 0, status.st_size >= Limits.auditFileBytesMax { try trim() }
         let file = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard file >= 0 else { throw unwritable() }
+        guard file >= 0 else { throw unwritable(errno) }
         defer { close(file) }
         FolderOwner.give(file, in: folder)
         let tail = Self.tail(of: file)
@@ -43,7 +44,7 @@ package struct AuditLog: Sendable {
         // A crash may have cut the last line.
         let isCut = tail.last.map { $0 != UInt8(ascii: "\n") } ?? false
         try write((isCut ? "\n" : "") + JSON.line(entry) + "\n", to: file)
-        guard fdatasync(file) == 0 else { throw unwritable() }
+        guard fdatasync(file) == 0 else { throw unwritable(errno) }
     }
 
     private func write(_ text: String, to file: Int32) throws(MartletError) {
@@ -51,7 +52,7 @@ package struct AuditLog: Sendable {
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) }
             if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw unwritable() }
+            guard count > 0 else { throw unwritable(errno) }
             rest = rest.dropFirst(count)
         }
     }
@@ -69,17 +70,13 @@ package struct AuditLog: Sendable {
         let kept = AuditShares.newest(
             Self.lines(of: path).map { ($0, Self.entry($0)) },
             bytesMax: Limits.auditFileBytesMax / 2)
-        let temporary = path + ".new"
-        unlink(temporary)
-        let file = open(
-            temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard file >= 0 else { throw unwritable() }
-        defer { close(file) }
-        FolderOwner.give(file, in: folder)
-        var text = ""
-        for line in kept { text += String(decoding: line, as: UTF8.self) + "\n" }
-        try write(text, to: file)
-        guard fdatasync(file) == 0, rename(temporary, path) == 0 else { throw unwritable() }
+        do throws(PrivateFile.Failure) {
+            try PrivateFile.replace(path, with: kept.flatMap { $0 + [UInt8(ascii: "\n")] }) {
+                FolderOwner.give($0, in: folder)
+            }
+        } catch {
+            throw unwritable(error.code)
+        }
     }
 
     /// A page, the newest entry first.
@@ -139,8 +136,8 @@ package struct AuditLog: Sendable {
         try? JSONDecoder().decode(AuditEntry.self, from: line)
     }
 
-    private func unwritable() -> MartletError {
+    private func unwritable(_ code: Int32) -> MartletError {
         MartletError(
-            .unavailable, "'\(path)' cannot be written: \(String(cString: strerror(errno))).")
+            .unavailable, "'\(path)' cannot be written: \(String(cString: strerror(code))).")
     }
 }

@@ -12,12 +12,6 @@ enum FolderOwner {
         _ = fchown(descriptor, user, group)
     }
 
-    /// Gives a file to the owner of a folder. A link is given, and not the file behind the link.
-    static func give(_ path: String, in folder: String) {
-        guard let (user, group) = owner(of: folder) else { return }
-        _ = lchown(path, user, group)
-    }
-
     private static func owner(of folder: String) -> (uid_t, gid_t)? {
         var status = stat()
         guard geteuid() == 0, stat(folder, &status) == 0, status.st_uid != 0 else { return nil }

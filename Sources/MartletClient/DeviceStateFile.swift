@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A device's state in a file: one line of JSON. A save writes the whole file or leaves the old file. Only the
-// file's owner can read the file, because the file has the device key. Rests on POSIX files.
+// file's owner can read the file, because the file has the device key. Rests on PrivateFile.
 
 #if canImport(Darwin)
     import Darwin
@@ -13,6 +13,7 @@
     import Glibc
 #endif
 public import MartletBase
+import MartletFiles
 
 /// Keeps a device's state in a file. Two devices must not use one file at a time.
 public struct DeviceStateFile: DeviceStateStore {
@@ -56,17 +57,11 @@ public struct DeviceStateFile: DeviceStateStore {
     /// old or the new content, never a part.
     /// - Throws: `UNAVAILABLE` if the file cannot be written.
     public func save(_ device: StoredDevice) throws(MartletError) {
-        let temporary = path + ".new"
-        // A crash may have left the file, and others may be allowed to read it.
-        unsafe unlink(temporary)
-        do throws(MartletError) {
-            try create(temporary, holding: device.json + "\n")
-            guard unsafe rename(temporary, path) == 0 else { throw failure("written") }
+        do throws(PrivateFile.Failure) {
+            try PrivateFile.replace(path, with: Array((device.json + "\n").utf8))
         } catch {
-            unsafe unlink(temporary)
-            throw error
+            throw failure("written", error.text)
         }
-        try syncFolder()
     }
 
     /// Removes the file. A missing file is no error.
@@ -75,38 +70,8 @@ public struct DeviceStateFile: DeviceStateStore {
         guard unsafe unlink(path) == 0 || errno == ENOENT else { throw failure("removed") }
     }
 
-    /// Creates a file, and returns when the content is on disk.
-    private func create(_ path: String, holding text: String) throws(MartletError) {
-        let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw failure("written") }
-        defer { close(descriptor) }
-        var rest = Array(text.utf8)[...]
-        while !rest.isEmpty {
-            let count = unsafe rest.withUnsafeBytes {
-                unsafe write(descriptor, $0.baseAddress, $0.count)
-            }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw failure("written") }
-            rest = rest.dropFirst(count)
-        }
-        guard fsync(descriptor) == 0 else { throw failure("written") }
-    }
-
-    /// Syncs the folder of the file. Otherwise a loss of power could undo the renaming.
-    private func syncFolder() throws(MartletError) {
-        let slash = path.lastIndex(of: "/")
-        let folder = slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
-        let descriptor = unsafe open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        // A folder that may be written and not read cannot be synced.
-        guard descriptor >= 0 || errno == EACCES else { throw failure("written") }
-        guard descriptor >= 0 else { return }
-        defer { close(descriptor) }
-        // Some file systems have no fsync for folders.
-        guard fsync(descriptor) == 0 || errno == EINVAL else { throw failure("written") }
-    }
-
-    private func failure(_ what: String) -> MartletError {
-        let reason = unsafe String(cString: strerror(errno))
+    private func failure(_ what: String, _ reason: String? = nil) -> MartletError {
+        let reason = unsafe reason ?? String(cString: strerror(errno))
         return MartletError(
             .unavailable, "'\(path)' cannot be \(what) (\(reason)). Name another file.",
             field: "state")

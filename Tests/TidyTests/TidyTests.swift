@@ -114,7 +114,23 @@ struct TidyTests {
             }
         }
         #expect(
-            reached == ["MartletClient", "MartletClientTLS", "MartletWire", "MartletBase"])
+            reached
+                == [
+                    "MartletClient", "MartletClientTLS", "MartletWire", "MartletBase",
+                    "MartletFiles",
+                ]
+        )
+    }
+
+    @Test("OPS-5 PrivateFile alone gives a file new content by renaming: others forgot to sync")
+    func renaming() throws {
+        // These move whole folders, and sync them.
+        let movers = ["Backup/RestoredFolder.swift", "Migration/Migration.swift"]
+            .map { "Sources/MartletStore/" + $0 }
+        let found = try Self.files(below: "Sources", ending: ".swift").filter {
+            try Self.text($0).contains(/\brename\(/)
+        }
+        #expect(Set(found) == Set(movers + ["Sources/MartletFiles/PrivateFile.swift"]))
     }
 
     // MARK: Ledgers

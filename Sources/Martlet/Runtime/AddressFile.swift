@@ -10,6 +10,7 @@
 // the moment of the connection, and nobody else can have had the port. Rests on POSIX files.
 
 import Glibc
+import MartletFiles
 import Synchronization
 
 /// The address file of a broker that listens.

@@ -7,6 +7,7 @@
 import Glibc
 import MartletBase
 import MartletCrypto
+import MartletFiles
 import MartletStore
 
 /// The files of a data folder.
@@ -94,9 +95,7 @@ enum DataFolder {
             return text
         }
         let secret = make()
-        _ = try write(secret, to: path)
-        // A loss of power must not take the name of a secret that others know by then.
-        try Store.syncFolder(folder)
+        try write(secret, to: path)
         return secret
     }
 
@@ -110,7 +109,7 @@ enum DataFolder {
     }
 
     static func writeTokenURL(_ url: String, in folder: String) throws {
-        _ = try write(url, to: folder + "/http.address")
+        try write(url, to: folder + "/http.address")
     }
 
     static func removeTokenURL(in folder: String) { unlink(folder + "/http.address") }
@@ -132,23 +131,18 @@ enum DataFolder {
         return text
     }
 
-    /// Writes a file whole or not at all, also in a crash: a temporary file is synced and renamed.
+    /// Writes a file whole or not at all, also in a crash.
     /// - Parameter isLocked: locks the file before it has its name.
     /// - Throws: `StoreOpenError.folder`.
+    @discardableResult
     static func write(
         _ text: String, to path: String, isLocked: Bool = false
     ) throws -> PrivateFile {
-        let temporary = path + ".new"
-        // A crash may have left the file.
-        unlink(temporary)
         do throws(PrivateFile.Failure) {
-            let file = try PrivateFile(creating: temporary)
-            try file.write(text + "\n")
-            if isLocked { try file.lock() }
-            guard rename(temporary, path) == 0 else { throw PrivateFile.Failure(code: errno) }
-            return file
+            return try PrivateFile.replace(path, with: Array((text + "\n").utf8)) {
+                (file) throws(PrivateFile.Failure) in if isLocked { try PrivateFile.lock(file) }
+            }
         } catch {
-            unlink(temporary)
             throw StoreOpenError.folder(path, text: error.text)
         }
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The files of a backup. Only their owner can read them, because a backup has the administrator key. Rests on POSIX
-// files.
+// The files of a backup. Only their owner can read them, because a backup has the administrator key. Rests on
+// PrivateFile.
 
 import FoundationEssentials
 import Glibc
 import Martlet
+import MartletFiles
 import MartletStore
 
 /// A backup folder in the making.
@@ -55,14 +56,11 @@ struct BackupFiles {
     func end(_ manifest: String) throws {
         let path = folder + "/" + BackupManifest.name
         do throws(PrivateFile.Failure) {
-            let file = try PrivateFile(creating: path + ".new")
-            try file.write(manifest)
+            try PrivateFile.sync(folder: folder)
+            try PrivateFile.replace(path, with: Array(manifest.utf8))
         } catch {
             throw BackupError.file(path, text: error.text)
         }
-        try Store.syncFolder(folder)
-        guard rename(path + ".new", path) == 0 else { throw Self.failure(path) }
-        try Store.syncFolder(folder)
     }
 
     func remove() {

@@ -11,6 +11,7 @@ import Glibc
 import Logging
 import Martlet
 import MartletClient
+import MartletFiles
 import MartletStore
 
 /// A data folder on this machine.
@@ -198,10 +199,8 @@ struct DataFolderAccess {
 
     /// REG-7: keeps the registration key of a new project for `martlet listen`, for the folder's owner alone.
     func keepRegistrationKey(_ key: String, of project: String) throws {
-        let path = registrationKeyPath(of: project)
-        unlink(path)
-        let file = try PrivateFile(creating: path)
-        try file.write(key + "\n")
+        try PrivateFile.replace(
+            registrationKeyPath(of: project), with: Array((key + "\n").utf8))
     }
 
     /// An administrator that sends the key to the folder's broker and to nobody else.

@@ -4,6 +4,7 @@
 
 import Glibc
 import Martlet
+import MartletFiles
 
 /// A new file for a secret.
 struct SecretFile {
@@ -23,7 +24,8 @@ struct SecretFile {
                 "'\(path)' cannot be made: \(error.text).", field: field)
         }
         do throws(PrivateFile.Failure) {
-            try file.write(text)
+            try file.write(Array(text.utf8))
+            try PrivateFile.syncFolder(of: path)
         } catch {
             remove()
             throw MartletError(.internal, "'\(path)' cannot be written: \(error.text).")

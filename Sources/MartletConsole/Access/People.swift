@@ -9,6 +9,7 @@ import Glibc
 package import Martlet
 import MartletAccess
 import MartletCrypto
+import MartletFiles
 import Synchronization
 
 /// The users of a console, and their open sessions.
@@ -174,12 +175,7 @@ package final class People: Sendable {
             let sessions = state.table.sessions.values.sorted { $0.digest < $1.digest }
             guard let bytes = try? JSONEncoder().encode(Kept(secret: secret, sessions: sessions))
             else { return }
-            let temporary = path + ".new"
-            unlink(temporary)
-            guard let file = try? PrivateFile(creating: temporary),
-                (try? file.write(String(decoding: bytes, as: UTF8.self))) != nil
-            else { return }
-            rename(temporary, path)
+            _ = try? PrivateFile.replace(path, with: Array(bytes))
         }
     }
 

@@ -12,6 +12,7 @@
 import Glibc
 import MartletBase
 import MartletEngine
+import MartletFiles
 import MartletRows
 
 package struct RestoredFolder: ~Copyable {
@@ -243,13 +244,10 @@ package struct RestoredFolder: ~Copyable {
     }
 
     private static func write(_ bytes: [UInt8], to path: String) throws {
-        let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard file >= 0 else {
-            throw BackupError.file(path, text: String(cString: strerror(errno)))
-        }
-        defer { Glibc.close(file) }
-        guard Glibc.write(file, bytes, bytes.count) == bytes.count, fsync(file) == 0 else {
-            throw BackupError.file(path, text: String(cString: strerror(errno)))
+        do throws(PrivateFile.Failure) {
+            try PrivateFile(creating: path).write(bytes)
+        } catch {
+            throw BackupError.file(path, text: error.text)
         }
     }
 }

@@ -7,6 +7,7 @@
 internal import CLMDB
 import Glibc
 import MartletEngine
+import MartletFiles
 import MartletRows
 
 /// A data folder after its opening. `Environment` takes over the parts, and closes them.
@@ -249,11 +250,8 @@ struct OpenFolder {
 
     /// Syncs a folder: on return the names in the folder are on disk.
     static func syncFolder(_ folder: String) throws {
-        let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        defer { Glibc.close(descriptor) }
-        // Some file systems have no fsync for folders.
-        guard descriptor >= 0, fsync(descriptor) == 0 || errno == EINVAL else {
-            throw StoreOpenError.folder(folder, text: String(cString: strerror(errno)))
+        do throws(PrivateFile.Failure) { try PrivateFile.sync(folder: folder) } catch {
+            throw StoreOpenError.folder(folder, text: error.text)
         }
     }
 

@@ -6,13 +6,14 @@
 //
 //     NUMBER END PROJECT ID        END in milliseconds since 1970, ID in Base64
 //
-// A line is written before the app server hears that its message was accepted. Lines are never synced: the kernel keeps
+// A line is written before the app server hears that its message was accepted. A line is not synced: the kernel keeps
 // the writes of a killed process. After a crash of the machine the last lines may be missing, and a receipt of such a
-// message names the broker's own ID. Half a line at the end is passed over. Rests on POSIX files.
+// message names the broker's own ID. Half a line at the end is passed over. Rests on PrivateFile.
 
 import Glibc
 import Logging
 import Martlet
+import MartletFiles
 import Synchronization
 
 /// The IDs of sent messages, by the broker's number of the message.
@@ -143,7 +144,7 @@ final class MessageNames: Sendable {
     private func append(_ line: [UInt8], _ state: inout State) {
         guard state.descriptor >= 0 else { return }
         guard Glibc.write(state.descriptor, line, line.count) == line.count else {
-            return fail("write", &state)
+            return fail("write", String(cString: strerror(errno)), &state)
         }
         state.lineCount += 1
     }
@@ -152,10 +153,6 @@ final class MessageNames: Sendable {
     private func write(_ state: inout State) {
         if state.descriptor >= 0 { close(state.descriptor) }
         state.descriptor = -1
-        let new = path + ".new"
-        let descriptor = Glibc.open(new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_APPEND, 0o600)
-        guard descriptor >= 0 else { return fail("create", &state) }
-        state.descriptor = descriptor
         state.lineCount = 0
         var bytes: [UInt8] = []
         for key in state.order {
@@ -163,13 +160,15 @@ final class MessageNames: Sendable {
             bytes += Self.line(key, name)
             state.lineCount += 1
         }
-        let isWritten = bytes.isEmpty || Glibc.write(descriptor, bytes, bytes.count) == bytes.count
-        guard isWritten, rename(new, path) == 0 else { return fail("replace", &state) }
+        do throws(PrivateFile.Failure) {
+            state.descriptor = try PrivateFile.replace(path, with: bytes).leaveOpen()
+        } catch {
+            fail("replace", error.text, &state)
+        }
     }
 
     /// Goes on without the file. Receipts after a restart then name the broker's own IDs.
-    private func fail(_ operation: String, _ state: inout State) {
-        let reason = String(cString: strerror(errno))
+    private func fail(_ operation: String, _ reason: String, _ state: inout State) {
         if state.descriptor >= 0 { close(state.descriptor) }
         state.descriptor = -1
         logger.error(
