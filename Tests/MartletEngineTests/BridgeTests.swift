@@ -250,6 +250,54 @@ struct BridgeTests {
     }
 
     @Test(
+        "GW-11: a part of a key that has a wrong size is refused with a sentence about that part",
+        arguments: [
+            ("key_id", BridgeKey(kind: .apns, id: "", owner: "TEAM", sealed: [1])),
+            (
+                "key_id",
+                BridgeKey(
+                    kind: .apns, id: String(repeating: "K", count: 97), owner: "TEAM", sealed: [1])
+            ),
+            (
+                "team_id",
+                BridgeKey(
+                    kind: .apns, id: "KEY", owner: String(repeating: "T", count: 257), sealed: [1])
+            ),
+            (
+                "private_key",
+                BridgeKey(
+                    kind: .apns, id: "KEY", owner: "TEAM",
+                    sealed: [UInt8](repeating: 1, count: 1025))
+            ),
+        ])
+    func sizes(field: String, key: BridgeKey) throws {
+        let bench = Bench()
+        try bench.project("tides")
+        guard
+            case .refused(let error) = try bench.apply(
+                .changeBridge(.putKey(project: "tides", key)))
+        else {
+            Issue.record("the key was not refused")
+            return
+        }
+        #expect(error.word == .invalidArgument && error.field == field)
+    }
+
+    @Test(
+        "GW-11: a part of a Web Push address that has a wrong size is refused with its name",
+        arguments: [
+            ("endpoint", 0, 65, 16), ("endpoint", 2049, 65, 16), ("p256dh", 20, 64, 16),
+            ("auth", 20, 65, 15),
+        ])
+    func addressSizes(field: String, endpoint: Int, publicKey: Int, secret: Int) {
+        let address = WebPushAddress(
+            endpoint: String(repeating: "e", count: endpoint),
+            publicKey: [UInt8](repeating: 4, count: publicKey),
+            authentication: [UInt8](repeating: 1, count: secret))
+        #expect(BridgeAddress.webPush(address).fault(on: .web)?.field == field)
+    }
+
+    @Test(
         "REP-1: a message handed over, a refused one and an acknowledged one have one outcome each")
     func outcomes() throws {
         let bench = Bench()

@@ -74,16 +74,7 @@ extension Engine {
         guard let project = try storage.projects.project(id: projectID) else {
             return .refused(.noProject)
         }
-        guard (1...BridgeKey.idBytesMax).contains(key.id.utf8.count),
-            key.owner.utf8.count <= Limits.keyNameBytesMax,
-            key.sealed.count <= BridgeKey.sealedBytesMax
-        else {
-            return .refused(
-                MartletError(
-                    .invalidArgument,
-                    "The ID of a key for a push service has 1 to \(BridgeKey.idBytesMax) bytes.",
-                    field: "key_id"))
-        }
+        if let fault = key.fault { return .refused(fault) }
         let known = try storage.bridges.keys(of: project.number).filter { $0.kind == key.kind }
         let isKnown = known.contains { $0.id == key.id }
         guard isKnown || known.count < Limits.bridgeKeysPerServiceMax else {
@@ -135,6 +126,34 @@ extension BridgeKey {
     package static let idBytesMax = 96
     /// Bytes of a sealed secret half.
     package static let sealedBytesMax = 1024
+    /// Bytes that sealing adds: the nonce and the tag of AES-256-GCM.
+    private static let sealingBytes = 28
+
+    /// What is wrong with the sizes of a key.
+    fileprivate var fault: MartletError? {
+        guard (1...Self.idBytesMax).contains(id.utf8.count) else {
+            return MartletError(
+                .invalidArgument,
+                "The ID of a key for a push service has 1 to \(Self.idBytesMax) bytes.",
+                field: "key_id")
+        }
+        guard owner.utf8.count <= Limits.keyNameBytesMax else {
+            return MartletError(
+                .invalidArgument,
+                """
+                The team of a key for a push service has at most \(Limits.keyNameBytesMax) bytes.
+                """, field: "team_id")
+        }
+        guard sealed.count <= Self.sealedBytesMax else {
+            return MartletError(
+                .invalidArgument,
+                """
+                The text of a private key has at most \(Self.sealedBytesMax - Self.sealingBytes) \
+                bytes. Give the part from 'BEGIN PRIVATE KEY' to 'END PRIVATE KEY' alone.
+                """, field: "private_key")
+        }
+        return nil
+    }
 }
 
 extension BridgeAddress {
@@ -159,18 +178,30 @@ extension BridgeAddress {
             }
         case .webPush(let address):
             guard platform == .web else { return .wrongPlatform("web") }
-            guard (1...Limits.webPushEndpointBytesMax).contains(address.endpoint.utf8.count),
-                address.publicKey.count == Limits.webPushPublicKeyBytes,
-                address.publicKey.first == 4,
-                address.authentication.count == Limits.webPushSecretBytes
+            guard (1...Limits.webPushEndpointBytesMax).contains(address.endpoint.utf8.count) else {
+                return MartletError(
+                    .invalidArgument,
+                    """
+                    The endpoint of a Web Push subscription has 1 to \
+                    \(Limits.webPushEndpointBytesMax) bytes.
+                    """, field: "endpoint")
+            }
+            guard address.publicKey.count == Limits.webPushPublicKeyBytes,
+                address.publicKey.first == 4
             else {
                 return MartletError(
                     .invalidArgument,
                     """
-                    A Web Push subscription has an endpoint of up to \
-                    \(Limits.webPushEndpointBytesMax) bytes, a public key of 65 bytes (p256dh) and \
-                    a secret of 16 bytes (auth).
-                    """, field: "endpoint")
+                    The public key of a Web Push subscription is an uncompressed point of \
+                    \(Limits.webPushPublicKeyBytes) bytes.
+                    """, field: "p256dh")
+            }
+            guard address.authentication.count == Limits.webPushSecretBytes else {
+                return MartletError(
+                    .invalidArgument,
+                    """
+                    The secret of a Web Push subscription has \(Limits.webPushSecretBytes) bytes.
+                    """, field: "auth")
             }
         }
         return nil
