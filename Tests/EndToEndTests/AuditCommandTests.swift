@@ -95,7 +95,7 @@ struct AuditCommandTests {
             desk, "app", "delete", "com.example.tides", "--platform", "web", "--project", "tides")
         expected += ["server-key.revoke", "app.delete"]
         let entries = try actions(desk)
-        #expect(entries.map(\.action) == expected)
+        try #require(entries.map(\.action) == expected)
         #expect(entries.allSatisfy { $0.who == "command" && $0.from == "this machine" })
         #expect(entries.allSatisfy { $0.project == "tides" })
         #expect(entries[1].what == "weight 3, registration open")

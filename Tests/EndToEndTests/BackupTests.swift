@@ -135,7 +135,7 @@ struct BackupTests {
         #expect(check.status == 0 && check.out.hasSuffix("Everything agrees.\n"), "\(check)")
         desk.end(load)
         let manifest = try JSONDecoder().decode(Manifest.self, from: Data(backup.out.utf8))
-        #expect(manifest.projects.map(\.project) == ["tides"])
+        try #require(manifest.projects.map(\.project) == ["tides"])
         #expect(manifest.projects[0].lastMessage >= 5)
         #expect(try desk.bytes("saved/manifest.json") == Data(backup.out.utf8))
         #expect(try UInt64(desk.bytes("saved/rows").count) == manifest.bytes)
@@ -171,7 +171,7 @@ struct BackupTests {
         // Nothing has the number of a message that was lost, so that no device takes it for a repetition.
         let numbers = received.compactMap { $0.messageID?.split(separator: "/").last }
             .compactMap { UInt64($0) }
-        #expect(numbers.last! > manifest.projects[0].lastMessage + 1_000_000_000)
+        #expect(try #require(numbers.last) > manifest.projects[0].lastMessage + 1_000_000_000)
         #expect(try desk.run("check").status == 0)
     }
 

@@ -106,7 +106,7 @@ struct ServiceManagerTests {
                 "the log level was read again", "changed settings need a restart",
                 "the settings stay as they were", "the broker has ended, and the folder is closed",
             ], "\(output.err)")
-        #expect(lines.map(\.level) == ["notice", "warning", "error", "notice"])
+        try #require(lines.map(\.level) == ["notice", "warning", "error", "notice"])
         #expect(lines[1].metadata == ["settings": "log-format"])
         #expect(lines.allSatisfy { $0.label == "martlet" && $0.time.hasSuffix("Z") })
         #expect(lines[2].metadata?["error"]?.contains("line 1") ?? false)
@@ -161,7 +161,7 @@ struct ServiceManagerTests {
         let lines = try output.err.split(separator: "\n").map {
             try JSONDecoder().decode(LogLine.self, from: Data($0.utf8))
         }
-        #expect(
+        try #require(
             lines.map(\.message) == [
                 "the broker serves", "the log level was read again", "limits changed",
                 "changed settings need a restart", "the settings stay as they were",

@@ -161,13 +161,13 @@ struct ParserTests {
     func faultTable() throws {
         for line in Self.faults.split(separator: "\n") {
             let parts = line.split(separator: " → ").map(String.init)
-            let error = #expect(throws: MartletError.self, "\(line)") {
+            let error = try #require(throws: MartletError.self, "\(line)") {
                 try Condition(parsing: parts[0])
             }
-            #expect(error?.word == .invalidArgument)
-            #expect(error?.field == "condition")
-            #expect(error?.byteOffset == UInt32(parts[1]), "\(line): \(error!)")
-            #expect(error?.message.contains(parts[2]) == true, "\(line): \(error!)")
+            #expect(error.word == .invalidArgument)
+            #expect(error.field == "condition")
+            #expect(error.byteOffset == UInt32(parts[1]), "\(line): \(error)")
+            #expect(error.message.contains(parts[2]), "\(line): \(error)")
         }
         for (text, offset) in [("", 0), (" \t\r\n", 4)] as [(String, UInt32)] {
             let error = #expect(throws: MartletError.self) { try Condition(parsing: text) }

@@ -173,7 +173,7 @@ struct AdmissionPolicyTests {
         let keys = try bench.store.read { (transaction) throws in
             try transaction.registrations.ticketKeys(of: project.number)
         }
-        #expect(keys.map(\.id) == ["k1"])
+        try #require(keys.map(\.id) == ["k1"])
         #expect(keys[0].isRevoked && keys[0].material.isEmpty)
         #expect(refusal(try bench.change(.revokeTicketKey(id: "k2"))) == .notFound)
         #expect(refusal(try bench.change(.revokeRegistrationKey(id: "k2"))) == .notFound)

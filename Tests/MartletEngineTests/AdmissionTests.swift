@@ -72,7 +72,7 @@ struct AdmissionTests {
         // One instance, and nobody, are no fanout; another project has its own.
         let direct = try bench.accepted(
             SendCommand(target: .token(instances[0].token.text), body: [9]))
-        #expect(direct.acceptance.deferredPlace == 0 && direct.fanouts.count == 1)
+        try #require(direct.acceptance.deferredPlace == 0 && direct.fanouts.count == 1)
         #expect(direct.fanouts[0].progress == nil)
         _ = try bench.apply(.createProject(id: "other", senderID: 1, conditionTopicsMax: 0))
         let stranger = try bench.register(in: "other")
@@ -85,7 +85,7 @@ struct AdmissionTests {
         #expect(!bench.book!.takeRoom())
         #expect(bench.canBeginDeferred)
         let begun = fanouts(try bench.advance())
-        #expect(begun.map(\.header.number) == [first.messageNumber])
+        try #require(begun.map(\.header.number) == [first.messageNumber])
         #expect(begun[0].header.sequence.rawValue > direct.acceptance.messageNumber)
         #expect(begun[0].recipients.ordinals == [0, 1])
         #expect(try bench.advance().isEmpty)
@@ -328,12 +328,12 @@ struct AdmissionTests {
         try bench.end(first)
         let begun = fanouts(try bench.advance())
         // The one that is over takes nobody's place.
-        #expect(begun.map(\.header.number) == [long.messageNumber])
+        try #require(begun.map(\.header.number) == [long.messageNumber])
         #expect(begun[0].header.expires == start.advanced(bySeconds: 10))
         #expect(begun[0].recipients.ordinals == [0, 1])
         try bench.end(long.messageNumber)
         let rest = fanouts(try bench.advance())
-        #expect(rest.map(\.body) == [[5]])
+        try #require(rest.map(\.body) == [[5]])
         #expect(rest[0].header.expires == start.advanced(bySeconds: 20))
         try bench.expectClean()
     }
@@ -406,7 +406,7 @@ struct AdmissionTests {
         #expect(try bench.refused(message(9)).word == .resourceExhausted)
         try bench.end(first)
         let begun = fanouts(try bench.advance())
-        #expect(begun.map(\.header.number) == [due[0]])
+        try #require(begun.map(\.header.number) == [due[0]])
         #expect(begun[0].header.expires == start.advanced(bySeconds: 70))
         for number in due[..<2] {
             try bench.end(number)
@@ -497,7 +497,7 @@ struct AdmissionTests {
         ]
         let outcome = try bench.applyAsIs(.send(project: bench.tides, message: message))
         let parts = fanouts([outcome])
-        #expect(parts.count == 2)
+        try #require(parts.count == 2)
         let progress = try #require(parts[0].progress)
         #expect(parts[1].progress === progress)
         #expect(bench.book!.standings[0].running.isEmpty)

@@ -110,7 +110,7 @@ struct LiveSenderTests {
         }
         #expect(try bench.store.read { (transaction) throws in transaction.snapshot } == before)
         let counts = sending.counts.take()
-        #expect(counts.map { $0.counts[.targeted] } == [4])
+        try #require(counts.map { $0.counts[.targeted] } == [4])
         #expect(counts.map { $0.counts[.nowOrNever] } == [4])
         #expect(sending.counts.isEmpty)
         // A transaction that failed gives them back.

@@ -40,8 +40,9 @@ struct ReceiptTests {
         let instances = [try bench.register(), try bench.register()]
         try bench.subscribe(instances, to: "t")
         let (acceptance, fanouts) = try bench.accepted(wanted(.topic("t")))
-        #expect(fanouts[0].header.wantsReceipts)
-        let id = fanouts[0].header.sequence.rawValue
+        let header = try #require(fanouts.first).header
+        #expect(header.wantsReceipts)
+        let id = header.sequence.rawValue
         for (instance, kind, kept) in [
             (0, .received, true), (0, .received, false), (0, .opened, true), (1, .displayed, true),
             (0, .displayed, true), (0, .opened, false),

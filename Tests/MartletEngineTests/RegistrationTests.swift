@@ -26,7 +26,7 @@ struct RegistrationTests {
             guard case .registered(let instance, _) = outcome else { throw Unexpected(outcome) }
             return instance
         }
-        #expect(instances.map(\.token) == [first, second, third].map(\.token))
+        try #require(instances.map(\.token) == [first, second, third].map(\.token))
         #expect(instances.map(\.platform) == [.android, .apple, .android])
         #expect(instances[0].app == instances[2].app && instances[0].app != instances[1].app)
         #expect(Set(instances.map(\.ordinal)).count == 3)

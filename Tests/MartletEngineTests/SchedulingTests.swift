@@ -47,7 +47,7 @@ struct SchedulingTests {
         try bench.subscribe([second], to: "t")
         bench.wait(seconds: 0.001)
         let sent = fanouts(try bench.advance())
-        #expect(sent.count == 1)
+        try #require(sent.count == 1)
         #expect(sent[0].header.number == later.messageNumber)
         #expect(sent[0].header.sequence.rawValue > now.messageNumber)
         #expect(sent[0].header.priority == .high)
@@ -73,7 +73,7 @@ struct SchedulingTests {
         // The broker is away for a while.
         bench.wait(seconds: 20)
         let sent = fanouts(try bench.advance())
-        #expect(sent.map(\.header.sequence.isStored) == [true, false])
+        try #require(sent.map(\.header.sequence.isStored) == [true, false])
         #expect(sent[0].header.expires == start.advanced(bySeconds: 70))
         #expect(try bench.mailbox(instance).bodies == [[7]])
     }

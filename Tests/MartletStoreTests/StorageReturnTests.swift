@@ -69,7 +69,7 @@ struct StorageReturnTests {
                 row = try #require(try RawStore(folder: $0).get("collections", key))
             }
         }
-        #expect(row.count == 49 && row[phaseAt] == 3 && row[leftAt] == 5)
+        try #require(row.count == 49 && row[phaseAt] == 3 && row[leftAt] == 5)
         try bench.reopen { folder in
             row[phaseAt] = 1
             row[leftAt] = 0

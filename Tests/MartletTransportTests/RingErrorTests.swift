@@ -53,12 +53,13 @@ struct RingErrorTests {
     }
 
     @Test("a configuration past the kernel's bounds is refused with the bound")
-    func configuration() {
+    func configuration() throws {
         var configuration = UringConfiguration()
         #expect(configuration.fault == nil)
         configuration.receiveBufferCount = 1000
-        #expect(configuration.fault?.contains("32768") == true)
-        #expect(throws: TransportError.badConfiguration(configuration.fault!)) {
+        let fault = try #require(configuration.fault)
+        #expect(fault.contains("32768"))
+        #expect(throws: TransportError.badConfiguration(fault)) {
             _ = try UringTransport(configuration: configuration)
         }
     }

@@ -46,7 +46,7 @@ private func refusal(_ bytes: [UInt8]) -> MartletError? {
             let encoded = try message.encoded()
             #expect(try Message(decoding: encoded, unknownTags: .refuse) == message)
             let variants = try Message.variants(of: encoded, target: .topic)
-            #expect(variants.map(\.body) == [encoded])
+            try #require(variants.map(\.body) == [encoded])
             let isEmpty = message == Message()
             #expect(
                 variants[0].collapse

@@ -54,7 +54,7 @@ private let common = Message(
         let all = try variants(
             Message(data: ["a": "1"]), lifespan: .seconds(60), priority: .high, collapseKey: "k",
             package: "com.example")
-        #expect(all.count == 1)
+        try #require(all.count == 1)
         #expect(all[0].platforms == .all)
         #expect(all[0].lifespan == .seconds(60))
         #expect(all[0].priority == .high)
@@ -71,7 +71,7 @@ private let common = Message(
             options: [.init(key: "icon", value: "wave")])
         message.apns = .init(payload: .init(badge: 0, custom: [.init(key: "c", value: "[1]")]))
         let all = try variants(message)
-        #expect(all.map(\.platforms) == [.init(.android), .init(.apple), .init(.web)])
+        try #require(all.map(\.platforms) == [.init(.android), .init(.apple), .init(.web)])
 
         var android = Message(
             notification: .init(title: "T", body: "b", image: "i"),
