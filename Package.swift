@@ -131,9 +131,7 @@ let package = Package(
         .target(
             name: "MartletRing", dependencies: ["MartletTransport", "CLiburing"],
             swiftSettings: common),
-        .target(
-            name: "MartletTLS", dependencies: ["COpenSSL"],
-            swiftSettings: common + lifetimes),
+        .target(name: "MartletTLS", dependencies: ["COpenSSL"], swiftSettings: common),
         .target(
             name: "MartletEpoll", dependencies: ["MartletTransport", "CEpoll"],
             swiftSettings: common),

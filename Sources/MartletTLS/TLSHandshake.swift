@@ -31,13 +31,8 @@ public final class TLSHandshake {
             memory.deallocate()
         }
 
-        /// Valid while the secret lives.
-        var bytes: RawSpan {
-            @_lifetime(borrow self)
-            get {
-                let span = UnsafeRawBufferPointer(rebasing: memory[..<count]).bytes
-                return _overrideLifetime(span, borrowing: self)
-            }
+        func withBytes<Result: ~Copyable>(_ body: (RawSpan) -> Result) -> Result {
+            body(UnsafeRawBufferPointer(rebasing: memory[..<count]).bytes)
         }
 
         /// Takes a secret in hexadecimal digits.
@@ -140,9 +135,13 @@ public final class TLSHandshake {
             clientSecret.count == suite.hashBytes, serverSecret.count == suite.hashBytes,
             SSL_has_pending(ssl) == 0, let sentRecords = Self.recordCount(lastOutput)
         else { return nil }
-        return TLSSecrets(
-            suite: suite, receiving: clientSecret.bytes, sending: serverSecret.bytes,
-            sentRecords: sentRecords, recordPlainBytes: recordPlainBytes)
+        return clientSecret.withBytes { receiving in
+            serverSecret.withBytes { sending in
+                TLSSecrets(
+                    suite: suite, receiving: receiving, sending: sending,
+                    sentRecords: sentRecords, recordPlainBytes: recordPlainBytes)
+            }
+        }
     }
 
     /// Counts sealed records; nil: the bytes are none.
