@@ -40,16 +40,16 @@ package struct PrivateFile: ~Copyable, Sendable {
     deinit { close(descriptor) }
 
     /// Gives a path new content. The file has the old content or the new, also after a loss of power: the bytes go to a
-    /// file beside it, `path` with `.new` appended, which takes the path's place when it is on disk.
+    /// new file, `path` with `.new` appended, and the new file takes the path's place when the bytes are on disk.
     /// - Parameter prepare: called with the new file's descriptor before the file has its name.
-    /// - Returns: the file, open behind its last byte.
+    /// - Returns: the file, open behind the last byte.
     @discardableResult
     package static func replace(
         _ path: String, with bytes: [UInt8],
         prepare: (Int32) throws(Failure) -> Void = { (_) throws(Failure) in }
     ) throws(Failure) -> PrivateFile {
         let temporary = path + ".new"
-        // A crash may have left the file, and others may be allowed to read it.
+        // A crash may have left the file, and other users may be allowed to read the file.
         unlink(temporary)
         do throws(Failure) {
             let file = try PrivateFile(creating: temporary)
@@ -64,7 +64,7 @@ package struct PrivateFile: ~Copyable, Sendable {
         }
     }
 
-    /// Appends bytes, and returns when they are on disk.
+    /// Appends bytes, and returns when the bytes are on disk.
     package borrowing func write(_ bytes: [UInt8]) throws(Failure) {
         var rest = bytes[...]
         while !rest.isEmpty {
@@ -76,7 +76,7 @@ package struct PrivateFile: ~Copyable, Sendable {
         guard fsync(descriptor) == 0 else { throw .last }
     }
 
-    /// The system's `write`, whose name is taken inside this type and whose module differs by platform.
+    /// The system's `write`: the name is taken inside `PrivateFile`, and the module differs by platform.
     private static func write(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
         var part = iovec(
             iov_base: UnsafeMutableRawPointer(mutating: bytes.baseAddress), iov_len: bytes.count)

@@ -241,7 +241,7 @@ extension OverHTTP {
         func slowRequests() async throws {
             try await ServedGateway.run({
                 $0.requestSeconds = 1
-                $0.idleSeconds = 1
+                $0.idleSeconds = 2
             }) { served in
                 let silent = try served.peer()
                 let slowHead = try served.peer()
