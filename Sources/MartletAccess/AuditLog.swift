@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The log of administrators' actions in a data folder: who did what, when and from where. An entry is a line of JSON in
+// The log of administrators' actions in a data folder, each with its person, time and address. An entry is a line of JSON in
 // `audit.log`, and is on disk when `append` returns. The log is bounded: of a full file the newest entries of each kind stay
 // (see AuditShares). Several processes may append at a time, under a lock. Rests on PrivateFile and AuditShares.
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files that a command as root writes into another user's data folder belong to that user, because the broker must be able
-// to write them too. Rests on POSIX files.
+// Files that a command as root writes into another user's data folder belong to the folder's owner, because the broker must
+// be able to write the files too. Rests on POSIX files.
 
 import Glibc
 
