@@ -351,7 +351,7 @@ struct StrangerFloodTests {
             $0.proxies = [AddressPrefix("127.0.0.1")!]
             $0.logger = Logger(label: "test") { _ in
                 CountingLog(
-                    text: "a proxy did not name its client by PROXY protocol version 2",
+                    text: "a proxy did not name its client by the PROXY protocol",
                     lines: lines, logLevel: .warning)
             }
         }

@@ -281,6 +281,13 @@ struct StrangerTests {
         // A proxy that speaks for itself is a peer of this machine.
         let own: [UInt8] = Array(header(1).prefix(12)) + [0x20, 0, 0, 0]
         _ = try administrator(proxied, own).welcome()
+        // Version 1 names the client too. A client without an address may be on another machine.
+        func line(_ text: String) -> [UInt8] { Array("PROXY \(text)\r\n".utf8) }
+        for text in ["TCP4 192.0.2.1 127.0.0.1 4096 5228", "UNKNOWN"] {
+            let error = try administrator(proxied, line(text)).error()
+            #expect(error.word == .permissionDenied)
+        }
+        _ = try administrator(proxied, line("TCP4 127.0.0.1 127.0.0.1 4096 5228")).welcome()
         // Bounds count for the named address.
         var waiting: [Peer] = []
         for _ in 0..<5 {
@@ -296,6 +303,11 @@ struct StrangerTests {
         try parts.send(
             .hello(.newDevice(projectID: TestBroker.project, appName: "a.b", platform: .apple)))
         _ = try parts.welcome()
+        let nginx = try Peer(port: proxied)
+        for byte in line("TCP6 2001:db8::7 ::1 4096 5228") { try nginx.send(raw: [byte]) }
+        try nginx.send(
+            .hello(.newDevice(projectID: TestBroker.project, appName: "a.b", platform: .apple)))
+        _ = try nginx.welcome()
         for (host, bytes) in [(1, [UInt8](repeating: 7, count: 20)), (2, header(4))] {
             let peer = try Peer(port: proxied, from: UInt8(host))
             try? peer.send(raw: bytes)

@@ -46,8 +46,8 @@ public struct BrokerConfiguration: Sendable {
         /// plain text. Plain text on an address that other machines reach must be allowed
         /// (`BrokerConfiguration.allowsPlainElsewhere`).
         public var security: Security?
-        /// Whether proxies connect here, and name their clients by the PROXY protocol, version 2. Other peers are
-        /// refused (see `BrokerConfiguration.proxies`).
+        /// Whether proxies connect here, and name their clients by the PROXY protocol, version 1 or 2. Other
+        /// peers are refused (see `BrokerConfiguration.proxies`).
         public var isProxied: Bool
 
         /// Makes a listener; the default is the loopback address.

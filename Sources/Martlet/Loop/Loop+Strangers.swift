@@ -221,12 +221,16 @@ extension Loop where Kernel: ~Copyable {
         case .unfinished:
             strangers[place]?.header = header
             return nil
-        case .whole(let named, let byteCount):
-            let address = named ?? strangers[place]?.address ?? .loopback
+        case .whole(let client, let byteCount):
+            var address = strangers[place]?.address ?? .loopback
             strangers[place]?.header = nil
             // A proxy on this machine speaks for other machines.
-            if let named {
+            switch client {
+            case .address(let named):
+                address = named
                 strangers[place]?.isPrivate = named.isLoopback
+            case .unknown: strangers[place]?.isPrivate = false
+            case .proxy: break
             }
             strangers[place]?.address = address
             arrivals.remove(connection.pointee.id)

@@ -17,8 +17,7 @@ struct StrangerLog {
 
         var message: String {
             switch self {
-            case .wrongProxyHeader:
-                "a proxy did not name its client by PROXY protocol version 2"
+            case .wrongProxyHeader: "a proxy did not name its client by the PROXY protocol"
             case .placeFreed: "places are scarce: a connection without HELLO was ended"
             case .handshakeEnded: "too many TLS handshakes are in progress: the oldest was ended"
             }

@@ -42,7 +42,7 @@ struct ServeOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "Listen here, in place of --host and --port; may be given again. 'proxy': proxies connect "
-                + "here and name their clients (PROXY protocol 2).",
+                + "here and name their clients (PROXY protocol).",
             valueName: "address:port[,tls|plain][,proxy]"))
     var listen: [String] = []
 
