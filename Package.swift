@@ -127,7 +127,8 @@ let package = Package(
         .target(
             name: "MartletPostgres", dependencies: ["MartletCluster", "MartletRows", "CPostgres"],
             swiftSettings: common),
-        .target(name: "MartletTransport", swiftSettings: common),
+        .target(
+            name: "MartletTransport", dependencies: ["CAffinity"], swiftSettings: common),
         .target(
             name: "MartletRing", dependencies: ["MartletTransport", "CLiburing"],
             swiftSettings: common),
@@ -365,7 +366,7 @@ let package = Package(
             swiftSettings: common),
         .testTarget(
             name: "MartletTransportTests",
-            dependencies: ["MartletRing", "MartletEpoll", "MartletTransport"],
+            dependencies: ["MartletRing", "MartletEpoll", "MartletTransport", "CAffinity"],
             swiftSettings: common),
         .testTarget(
             name: "MartletTLSTests", dependencies: ["MartletTLS", "TLSPeers", "COpenSSL"],

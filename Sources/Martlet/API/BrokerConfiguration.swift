@@ -91,7 +91,8 @@ public struct BrokerConfiguration: Sendable {
     /// OPS-8: the interface of the kernel that serves connections. nil: io_uring, or epoll where the kernel refuses
     /// io_uring; the log says so. With a value the broker opens with this interface alone.
     public var transport: TransportKind?
-    /// Loops, each with a thread of its own. 0: a loop per core.
+    /// Loops, each with a thread of its own. 0: a loop for each processor that the process may keep busy, by its
+    /// affinity and its CPU quota.
     public var loopCount = 0
     /// Connections per loop. The limit of open descriptors may lower the number: with io_uring the limit holds for
     /// each loop, with epoll for all loops together.

@@ -52,7 +52,7 @@ struct RunningLoops: Sendable {
         var addresses = configuration.listeners.map(\.address)
         let count =
             configuration.loopCount > 0
-            ? configuration.loopCount : max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
+            ? configuration.loopCount : Processors.count()
         let numbers = ConnectionNumbers(
             committer.cluster.map { ConnectionNumbers.Node($0, clock: clock) })
         let refusalLog = RefusalLog(configuration.logger)

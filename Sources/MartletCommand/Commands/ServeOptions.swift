@@ -95,7 +95,7 @@ struct ServeOptions: ParsableArguments {
         help: "Refuse to start on epoll where the kernel denies io_uring.")
     var requireIOUring = false
 
-    @Option(help: "Threads that serve connections; 0: one for each core.")
+    @Option(help: "Threads that serve connections; 0: one for each processor of this process.")
     var loops = 0
 
     @Option(help: "Connections that each loop serves at most.")
