@@ -138,9 +138,8 @@ extension UringTransport {
         slot.pointee.state = [.open, .receiveWanted]
         connectionCount += 1
         if connectionsMax - connectionCount > connectionsMax / 16 { isAcceptFailing = false }
-        let connection = ConnectionID(index: index, generation: slot.pointee.generation)
-        armReceiveIfWanted(connection, slot)
-        return .accepted(connection)
+        acceptedLast = index
+        return .accepted(ConnectionID(index: index, generation: slot.pointee.generation))
     }
 
     private mutating func completedAccept(_ completion: Completion) -> TransportEvent? {

@@ -4,7 +4,7 @@
 // both modules are imported, the compiler takes CLiburing's type, which no public function may have. Rests on
 // UringTransport+Operations.
 
-import Glibc
+public import Glibc
 public import MartletTransport
 
 extension UringTransport {

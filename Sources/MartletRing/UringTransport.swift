@@ -33,6 +33,9 @@ public struct UringTransport: ~Copyable, SocketTransport {
     var heldBuffer: Int32 = -1
     /// An index for which the next event is `.accepted`; see `completedAccept`.
     var acceptedNext: UInt32 = .max
+    /// The index of the last `.accepted`, whose receive is armed by the next `nextEvent()`, unless the loop has paused
+    /// the connection; `.max` for none.
+    var acceptedLast: UInt32 = .max
     var listeners: [Listener] = []
     var isAcceptFailing = false
     /// Whether the next event tells that the table is full.
@@ -150,6 +153,12 @@ public struct UringTransport: ~Copyable, SocketTransport {
         if heldBuffer >= 0 {
             buffers.giveBack(UInt16(truncatingIfNeeded: heldBuffer))
             heldBuffer = -1
+        }
+        if acceptedLast != .max {
+            let slot = memory.slots + Int(acceptedLast)
+            armReceiveIfWanted(
+                ConnectionID(index: acceptedLast, generation: slot.pointee.generation), slot)
+            acceptedLast = .max
         }
         if acceptedNext != .max {
             defer { acceptedNext = .max }

@@ -39,7 +39,8 @@ public struct VerifiedCertificate: Hashable, Sendable {
 
 /// A completion.
 public enum TransportEvent {
-    /// A peer connected; the transport is already receiving the peer's bytes.
+    /// A peer connected; the transport receives the peer's bytes, unless `pauseReceive` is called before the next call of
+    /// `nextEvent()`.
     case accepted(ConnectionID)
     /// Accepting pauses, for example because every connection index is taken. The transport retries by itself. The
     /// event comes once per period of trouble, and the period ends when there is room again.
@@ -135,6 +136,9 @@ public protocol Transport: ~Copyable {
     /// Received bytes of a connection that the transport keeps until more bytes arrive.
     func keptBytes(of connection: ConnectionID) -> Int
 
+    /// Whether the transport leaves the bytes of a new connection unread until it has time for the connection.
+    func isUnread(_ connection: ConnectionID) -> Bool
+
     /// The peer's certificate, if the peer has proved to the transport that the certificate is its own.
     func verifiedCertificate(of connection: ConnectionID) -> VerifiedCertificate?
     /// The reason why the encryption of a connection failed; nil without a failure. A second call returns nil.
@@ -187,6 +191,9 @@ extension Transport where Self: ~Copyable {
 
     /// Zero kept bytes, for transports that report bytes at their arrival.
     public func keptBytes(of connection: ConnectionID) -> Int { 0 }
+
+    /// Never, for transports that read all connections.
+    public func isUnread(_ connection: ConnectionID) -> Bool { false }
 
     /// None, for transports without certificates.
     public func verifiedCertificate(of connection: ConnectionID) -> VerifiedCertificate? { nil }

@@ -305,29 +305,64 @@ struct SecurePortTests {
         try await test.broker.close()
     }
 
+    /// Peers that have sent the first record of a handshake.
+    private func begun(
+        _ count: Int, _ test: TestBroker, from host: UInt8 = 1
+    ) throws -> [(peer: Peer, tls: TLSClient)] {
+        let settings = TLSClientContext()
+        return try (0..<count).map { _ in
+            let peer = try test.peer(from: host)
+            let tls = TLSClient(settings)
+            _ = tls.shake()
+            try peer.send(raw: tls.take())
+            return (peer, tls)
+        }
+    }
+
+    @Test("NET-12 of a crowd that comes at once no handshake is thrown away, and all are served")
+    func crowd() async throws {
+        let files = try Files()
+        defer { files.remove() }
+        let test = try await open(files, loops: 1) {
+            $0.connectionsPerLoopMax = 4096
+            $0.handshakeSeconds = 100
+        }
+        // More than an address has places for, and than all have.
+        var crowd = try begun(800, test) + begun(700, test, from: 2)
+        // Some give up before their turn.
+        crowd.removeSubrange(750..<780)
+        var served: [SecurePeer] = []
+        while !crowd.isEmpty {
+            crowd = try crowd.filter { (peer, tls) in
+                guard peer.hasMore(milliseconds: 0) else { return true }
+                served.append(try SecurePeer(peer, tls))
+                return false
+            }
+        }
+        waitUntil { test.broker.statistics.handshakeCount == 1470 }
+        #expect(test.broker.statistics.turnedAwayCount == 0)
+        try await test.broker.close()
+    }
+
     @Test(
-        "NET-6 OPS-6 handshakes that nobody ends are bounded; the oldest end, and an honest client is served"
-    )
+        "NET-6 OPS-6 silent handshakes have half of the places, and give them up when others wait")
     func unfinishedHandshakes() async throws {
         let files = try Files()
         defer { files.remove() }
-        let test = try await open(files, loops: 1) { $0.connectionsPerLoopMax = 2048 }
-        var peers: [Peer] = []
-        // The bound is 1024.
-        for _ in 0..<1030 {
-            let peer = try test.peer()
-            let tls = TLSClient(TLSClientContext())
-            _ = tls.shake()
-            try peer.send(raw: tls.take())
-            peers.append(peer)
+        let test = try await open(files, loops: 1) {
+            $0.connectionsPerLoopMax = 4096
+            $0.handshakeSeconds = 100
         }
-        waitUntil { test.broker.statistics.secureFailureCount == 6 }
-        waitUntil { test.broker.statistics.connectionCount == 1024 }
-        let honest = try SecurePeer(test)
+        // An address has 512 places.
+        let silent = try begun(600, test)
+        let honest = try SecurePeer(test.peer(from: 2), TLSClient(TLSClientContext()))
         _ = try honest.newDevice()
         try honest.roundTrip()
-        #expect(throws: Peer.Failure.self) { while true { try peers[0].discard(1) } }
-        #expect(peers[1029].hasMore(milliseconds: 5000))
+        // One of the same address waits for its turn, which comes when silent ones end.
+        let neighbour = try SecurePeer(test)
+        _ = try neighbour.newDevice()
+        #expect(test.broker.statistics.turnedAwayCount > 80)
+        #expect(throws: Peer.Failure.self) { while true { try silent[0].peer.discard(1) } }
         try await test.broker.close()
     }
 

@@ -401,12 +401,13 @@ struct PeersByAddressTests {
             for from in 0..<12 {
                 #expect(peers.count(of: address(from)) == counts[address(from)] ?? 0)
             }
-            guard let largest = peers.largest else {
+            guard let first = peers.first, let largest = naive.first(where: { $0.id == first })
+            else {
                 #expect(naive.isEmpty)
                 continue
             }
-            #expect(counts[largest] == counts.values.max())
-            #expect(peers.first == naive.first { $0.address == largest }?.id)
+            #expect(counts[largest.address] == counts.values.max())
+            #expect(first == naive.first { $0.address == largest.address }?.id)
         }
     }
 
@@ -419,7 +420,7 @@ struct PeersByAddressTests {
             peers.remove(ids[index])
             peers.insert(ids[index], from: address(10 + index))
         }
-        #expect(peers.first == ids[2] && peers.largest == address(0))
+        #expect(peers.first == ids[2])
         peers.remove(ids[1])
         #expect(peers.first == ids[2])
         for id in ids { peers.remove(id) }
@@ -451,5 +452,10 @@ struct PeersByAddressTests {
         while let next = turns.next() { served.append(next) }
         #expect(served == [10, 1, 20, 11, 2, 3, 4])
         #expect(turns.isEmpty && turns.count(of: address(0)) == 0)
+        for number in 0..<3 { turns.append(number, of: address(number)) }
+        let found = turns.next { $0 == address(1) }?.element
+        let missing = turns.next { _ in false }?.element
+        let rest = [turns.next(), turns.next(), turns.next()]
+        #expect(found == 1 && missing == nil && rest == [2, 0, nil])
     }
 }

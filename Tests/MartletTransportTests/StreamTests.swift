@@ -284,6 +284,61 @@ struct StreamTests {
             })
     }
 
+    @Test(
+        "a connection paused as it is accepted is not received from, also if its bytes are there",
+        arguments: Kernel.usual)
+    func pausedAtOnce(on kernel: Kernel) async throws {
+        let port = Handoff<UInt16>()
+        let sent = Handoff<Bool>()
+        let paused = Handoff<Bool>()
+        let waker = Handoff<TransportWaker>()
+        let bytes = pattern(3000)
+        try await together(
+            {
+                var transport = try makeTransport(kernel, port)
+                waker.give(transport.waker)
+                _ = try sent.take()
+                var received: [UInt8] = []
+                var connections: [ConnectionID] = []
+                var isResumed = false
+                var closedCount = 0
+                try drive(&transport) { transport, event in
+                    switch event {
+                    case .accepted(let id):
+                        transport.pauseReceive(id)
+                        connections.append(id)
+                        if connections.count == 2 { paused.give(true) }
+                    case .received(_, let new):
+                        #expect(isResumed)
+                        received += new
+                    case .woken:
+                        isResumed = true
+                        for id in connections { transport.resumeReceive(id) }
+                    case .receiveEnded(let id, let errno):
+                        #expect(isResumed && errno == 0)
+                        transport.close(id)
+                    case .closed: closedCount += 1
+                    default: break
+                    }
+                    return closedCount == 2
+                }
+                #expect(received == bytes)
+            },
+            {
+                let client = try BlockingClient(port: port.take())
+                try client.send(bytes)
+                client.endSending()
+                // A peer that has given up: the resume tells its end.
+                let gone = try BlockingClient(port: port.take())
+                gone.endSending()
+                sent.give(true)
+                _ = try paused.take()
+                try waker.take().wake()
+                try client.expectEnd()
+                try gone.expectEnd()
+            })
+    }
+
     @Test("a peer's reset ends receiving with the error, once", arguments: Kernel.usual)
     func reset(on kernel: Kernel) async throws {
         let port = Handoff<UInt16>()

@@ -267,6 +267,9 @@ extension Loop where Kernel: ~Copyable {
                 continue
             }
             switch connection.pointee.phase {
+            // The time of a connection begins when the transport reads from it.
+            case .hello where transport.isUnread(connection.pointee.id):
+                connection.pointee.since = now
             case .hello where inPhase > configuration.handshakeSeconds:
                 fail(
                     connection,

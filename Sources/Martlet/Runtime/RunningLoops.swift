@@ -93,7 +93,8 @@ struct RunningLoops: Sendable {
                     var transport = SecureTransport(
                         kernel, tls,
                         securities: configuration.listeners.map { configuration.security(of: $0) },
-                        connectionsMax: connectionsMax, counters: context.metrics.secure)
+                        connectionsMax: connectionsMax, counters: context.metrics.secure,
+                        monotonic: context.monotonic)
                     var ports: [UInt16] = []
                     for address in listening {
                         ports.append(

@@ -40,6 +40,8 @@ struct SecureLink {
     enum Phase: UInt8 {
         /// The connection is not TLS, or the place has no connection.
         case plain = 0
+        /// The connection waits for its turn, and nothing is read from it. Can transition to: shaking, ended, closing.
+        case unread
         /// No session yet. Can transition to: open, ended, closing.
         case shaking
         /// Records come and go. Can transition to: ended, closing.
@@ -87,6 +89,10 @@ final class SecureOpening {
     var isStepQueued = false
 
     init(from address: PeerAddress) { self.address = address }
+
+    /// Whether the handshake can end with the bytes that it has, although no more will come. Before its first answer a
+    /// peer cannot have sent what ends a handshake.
+    var mayFinish: Bool { isStepQueued && handshake?.hasAnswered ?? false }
 
     /// Whether a handshake can take these first bytes: a record is whole, or is no record of a handshake, which OpenSSL
     /// then refuses.

@@ -31,6 +31,8 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
     /// The protection of each listener's connections, in the order of `listen`.
     private let securities: [BrokerConfiguration.Listener.Security]
     let counters: SecureCounters
+    /// Milliseconds of a monotonic clock.
+    let monotonic: @Sendable () -> Int64
 
     /// Events for the loop that no completion of the kernel brings.
     var told: [TransportEvent] = []
@@ -42,8 +44,9 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
     var steps = AddressTurns<ConnectionID>()
     /// Steps left in this turn.
     var stepsLeft = SecureBounds.handshakeStepsPerTurn
-    /// Handshakes in progress.
-    var shaking = PeersByAddress()
+    var handshakes = HandshakePlaces(
+        placesMax: SecureBounds.handshakesMax,
+        silentMillisecondsMax: SecureBounds.silentMillisecondsMax)
     /// Sealed bytes since the last submission.
     var batchBytes = 0
     /// Verified certificates of clients.
@@ -54,7 +57,7 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
     init(
         _ kernel: consuming Kernel, _ server: TLSServer?,
         securities: [BrokerConfiguration.Listener.Security], connectionsMax: Int,
-        counters: SecureCounters = SecureCounters()
+        counters: SecureCounters = SecureCounters(), monotonic: @escaping @Sendable () -> Int64
     ) {
         self.kernel = kernel
         self.server = securities.contains(.tls) ? server : nil
@@ -64,6 +67,7 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
         linkTable = ZeroedTable(capacity: linksMax)
         links = linkTable.base
         self.counters = counters
+        self.monotonic = monotonic
     }
 
     deinit {
@@ -99,7 +103,8 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
             } else if let event = takeStep() {
                 return event
             } else if told.isEmpty, chunk == nil {
-                return nil
+                if handshakes.hasWaiting { readWaiting() }
+                if told.isEmpty { return nil }
             }
         }
     }
@@ -115,10 +120,7 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
         switch event {
         case .accepted(let id):
             guard securities[kernel.acceptedOrigin.listener] == .tls else { return event }
-            (links + Int(id.index)).initialize(
-                to: SecureLink(
-                    phase: .shaking, generation: id.generation,
-                    opening: SecureOpening(from: kernel.acceptedOrigin.address.network)))
+            accepted(id, from: kernel.acceptedOrigin.address.network)
             return event
         case .received(let id, let bytes):
             guard let link = link(id) else { return event }
@@ -158,7 +160,8 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
         if let link = link(connection) {
             link.pointee.isPaused = false
             // After close_notify nothing is read (RFC 8446 §6.1).
-            guard link.pointee.phase != .ended, !link.pointee.isFull else { return }
+            guard link.pointee.phase != .ended, link.pointee.phase != .unread, !link.pointee.isFull
+            else { return }
         }
         kernel.resumeReceive(connection)
     }
@@ -220,6 +223,10 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
         return sessions[connection.index].pointee.keptBytes
     }
 
+    func isUnread(_ connection: ConnectionID) -> Bool {
+        link(connection)?.pointee.phase == .unread
+    }
+
     func verifiedCertificate(of connection: ConnectionID) -> VerifiedCertificate? {
         link(connection) == nil ? nil : certificates[connection.index]
     }
@@ -233,9 +240,12 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
 enum SecureBounds {
     /// Handshake steps in a turn: some 230 µs each, so that other connections wait half a millisecond at most.
     static let handshakeStepsPerTurn = 2
-    /// Handshakes in progress. OpenSSL holds some 50 KB for each, so all have 50 MB. At the bound the oldest handshake of
-    /// the address with most handshakes ends, so a flood from few addresses ends its own.
+    /// Handshakes in progress. OpenSSL holds some 50 KB for each, so all have 50 MB. A core makes some 4000 handshakes a
+    /// second, so peers a quarter of a second away keep it busy. At the bound newcomers wait unread.
     static let handshakesMax = 1024
+    /// Silence of a peer in its handshake after which others get its place, in milliseconds. A lost packet is sent again
+    /// after one second, after two more and after four more.
+    static let silentMillisecondsMax: Int64 = 7500
     /// Received bytes that wait for a handshake's step, past which the connection is read from later.
     static let handshakeBytesMax = 64 * 1024
     /// Plain bytes of a send: four records. The loop sends the rest when the kernel has taken these.
@@ -255,7 +265,7 @@ final class SecureCounters: Sendable {
     /// Handshakes that failed, and sessions that ended for an error of TLS or without close_notify.
     let failures = Atomic<UInt64>(0)
     let truncations = Atomic<UInt64>(0)
-    /// Handshakes ended for the bound on handshakes, and the address of the last one.
+    /// Handshakes of silent peers ended while others waited, and the address of the last one.
     let crowdedOut = Atomic<UInt64>(0)
     let crowdedFrom = Mutex(PeerAddress.loopback)
     /// Sealed bytes that the kernel has not taken.

@@ -11,6 +11,8 @@ package struct AddressTurns<Element> {
     /// The addresses with elements. The first address is served next.
     private var turns: ArraySlice<PeerAddress> = []
     package private(set) var count = 0
+    /// Addresses that a call looks at: some microseconds.
+    private static var looksMax: Int { 64 }
 
     package init() {}
 
@@ -26,6 +28,19 @@ package struct AddressTurns<Element> {
         }
         queues[address] = [element]
         turns.append(address)
+    }
+
+    /// Takes the first element of the next address that may go. Addresses that may not are looked at again after the
+    /// others.
+    package mutating func next(
+        where mayGo: (PeerAddress) -> Bool
+    ) -> (element: Element, address: PeerAddress)? {
+        for _ in 0..<min(turns.count, Self.looksMax) {
+            guard let address = turns.first else { break }
+            if mayGo(address) { return next().map { ($0, address) } }
+            turns.append(turns.removeFirst())
+        }
+        return nil
     }
 
     /// Takes the first element of the next address.

@@ -56,11 +56,6 @@ package struct PeersByAddress {
         largestCount > 0 ? groups[lists[largestCount].first].arrivals.first?.connection : nil
     }
 
-    /// The address with most connections.
-    package var largest: PeerAddress? {
-        largestCount > 0 ? groups[lists[largestCount].first].address : nil
-    }
-
     package mutating func insert(_ connection: ConnectionID, from address: PeerAddress) {
         precondition(homes[connection] == nil, "A connection comes once.")
         let number = numbers[address] ?? makeGroup(address)

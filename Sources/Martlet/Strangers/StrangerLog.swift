@@ -12,14 +12,15 @@ struct StrangerLog {
         case wrongProxyHeader
         /// A connection without HELLO ended, because places were scarce.
         case placeFreed
-        /// A TLS handshake ended, because too many were in progress.
+        /// A TLS handshake ended, because its peer was silent and others waited.
         case handshakeEnded
 
         var message: String {
             switch self {
             case .wrongProxyHeader: "a proxy did not name its client by the PROXY protocol"
             case .placeFreed: "places are scarce: a connection without HELLO was ended"
-            case .handshakeEnded: "too many TLS handshakes are in progress: the oldest was ended"
+            case .handshakeEnded:
+                "a TLS handshake whose peer was silent was ended, because others waited"
             }
         }
 
