@@ -13,6 +13,11 @@ package struct ListeningSocket: ~Copyable {
     /// Connections that may wait for accept. The kernel clamps the number to net.core.somaxconn (4096).
     static let backlog: Int32 = 4096
 
+    /// Milliseconds after which a connection is dead whose peer has not answered what was sent, or has had no room for
+    /// more (RFC 5482). A peer without a network says nothing, and the kernel alone knows whether bytes arrived; left to
+    /// itself it tries for a quarter of an hour. A tunnel or a lift takes a device off the network for less.
+    static let unansweredMilliseconds: Int32 = 30_000
+
     /// Throws if the port is in use. The check is needed because SO_REUSEPORT, which the loops of one broker need,
     /// would share the port with another broker of the same user, and each broker would get half of the
     /// connections. The kernel closes a ring's sockets some time after the ring, so the check waits up to a second
@@ -68,7 +73,8 @@ package struct ListeningSocket: ~Copyable {
         guard set(SOL_SOCKET, SO_REUSEADDR, 1), set(SOL_SOCKET, SO_REUSEPORT, 1),
             // The loop gathers frames before it sends them, so the kernel's waiting for more would only delay
             // frames.
-            set(Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+            set(Int32(IPPROTO_TCP), TCP_NODELAY, 1),
+            set(Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, Self.unansweredMilliseconds)
         else { throw fail("setsockopt") }
         if let sendBytes {
             guard set(SOL_SOCKET, SO_SNDBUF, Int32(sendBytes)) else { throw fail("setsockopt") }
