@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ends a `martlet serve`, and what does not. Rests on Desk.
+// What ends a `martlet serve` and its connections, and what does not. Rests on Desk and WireClient.
 
 import Foundation
+import MartletBase
+import MartletWire
 import Testing
 
 @Suite("Signals", .timeLimit(.minutes(2)))
@@ -61,5 +63,40 @@ struct SignalTests {
         #expect(try desk.run("project", "create", "tides").status == 0)
         process.terminate()
         #expect(desk.finish(process).status == 0)
+    }
+
+    @Test(
+        "NET-11 after a freeze what came in is read before silence is judged",
+        arguments: ["io_uring", "epoll"])
+    func freeze(transport: String) throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let (broker, port) = try desk.serve(["--idle-seconds", "2", "--transport", transport])
+        defer {
+            broker.terminate()
+            _ = desk.finish(broker)
+        }
+        let key = try String(
+            contentsOf: desk.folder.appending(path: "martlet-data/admin.key"), encoding: .utf8)
+        let hello = Hello.administrator(
+            administratorKey: key.trimmingCharacters(in: .whitespacesAndNewlines), projectID: "")
+        let clients = try (0..<40).map { _ in try WireClient(port: UInt16(port)!) }
+        for client in clients { #expect(try client.hello(hello)) }
+        kill(broker.processIdentifier, SIGSTOP)
+        sleep(4)
+        for client in clients { client.send(Ping(value: 7)) }
+        kill(broker.processIdentifier, SIGCONT)
+        for client in clients {
+            guard case .pong? = try client.receive() else {
+                Issue.record("a living connection was ended")
+                return
+            }
+        }
+        // Silence that the broker has seen still ends a connection.
+        guard case .error(let frame)? = try clients[0].receive() else {
+            Issue.record("a silent connection lives on")
+            return
+        }
+        #expect(frame.error.word == .deadlineExceeded)
     }
 }

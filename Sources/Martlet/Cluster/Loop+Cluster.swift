@@ -86,7 +86,7 @@ extension Loop where Kernel: ~Copyable {
         return true
     }
 
-    /// OPS-7: milliseconds between two turns after which the loop was away: the process was frozen, or had no processor. A
+    /// OPS-7, NET-11: milliseconds between two turns after which the loop was away: the process was frozen, or had no processor. A
     /// loop waits for events for a second at most, and a device may be connected to another node before a lease ends.
     static var awayMilliseconds: Int64 { 2000 }
     /// OPS-7: seconds after an absence in which HELLOs of devices are held. A connection that the kernel has taken

@@ -145,7 +145,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// Vectors of the sends since the last submission. The kernel reads the vectors at the next submission.
     let vectors: UnsafeMutableBufferPointer<iovec>
     var vectorsUsed = 0
-    let began: Int64
+    /// Beginning of the loop's clock, in milliseconds of the monotonic clock.
+    private var began: Int64
     var lastTick: UInt32 = 0
     var lastAcknowledged: Int64 = 0
     /// When a count of sent messages began to wait for the committer; nil: no count waits.
@@ -276,10 +277,16 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// - Returns: whether the loop has drained.
     mutating func turn() -> Bool {
         // The time is read before the events, so no deadline counts time before the start of its connection.
-        let turn = context.monotonic() - began
+        var turn = context.monotonic() - began
+        let away = turn - lastTurn
+        if away > Self.awayMilliseconds {
+            // NET-11: what peers sent meanwhile waits in the kernel, so the loop's clock stood still.
+            began += away
+            turn = lastTurn
+            returnEnds = UInt32(turn / 1000) &+ Self.returnSeconds
+        }
         let now = UInt32(turn / 1000)
         let isTickDue = now != lastTick
-        if turn - lastTurn > Self.awayMilliseconds { returnEnds = now &+ Self.returnSeconds }
         lastTurn = turn
         lastTick = now
         goOnWithTickets()
