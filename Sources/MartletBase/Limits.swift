@@ -278,6 +278,9 @@ public enum Limits {
     public static let httpBodyMegabytesMax = 64
     /// OPS-5: longest head of an HTTP request, in bytes.
     public static let httpHeadBytesMax = 16 * 1024
+    /// OPS-10: connections to the port of the metrics. Some collectors and probes ask every few seconds, each for
+    /// milliseconds; the oldest connection makes room for the next.
+    public static let metricsConnectionsMax = 64
     /// GW-15: longest credential that is read from `Authorization`, in bytes. An access token has at most 512.
     public static let httpCredentialBytesMax = 1024
     /// GW-15: longest body of a request without a credential, in bytes: an assertion of 8 KiB with its escapes.

@@ -130,10 +130,14 @@ struct SocketAddress {
 
     var family: Int32 { Int32(storage.ss_family) }
 
+    /// - Parameter address: an address in numbers, or a name, which stands for its best address.
     init(address: String, port: UInt16) throws(TransportError) {
+        guard let numeric = (try? HostAddresses.find(address))?.first?.description else {
+            throw .badAddress(address)
+        }
         var v4 = in_addr()
         var v6 = in6_addr()
-        if inet_pton(AF_INET, address, &v4) == 1 {
+        if inet_pton(AF_INET, numeric, &v4) == 1 {
             bytes = socklen_t(MemoryLayout<sockaddr_in>.size)
             withUnsafeMutableBytes(of: &storage) { raw in
                 raw.storeBytes(
@@ -141,7 +145,7 @@ struct SocketAddress {
                         sin_family: sa_family_t(AF_INET), sin_port: port.bigEndian, sin_addr: v4,
                         sin_zero: (0, 0, 0, 0, 0, 0, 0, 0)), as: sockaddr_in.self)
             }
-        } else if inet_pton(AF_INET6, address, &v6) == 1 {
+        } else if inet_pton(AF_INET6, numeric, &v6) == 1 {
             bytes = socklen_t(MemoryLayout<sockaddr_in6>.size)
             withUnsafeMutableBytes(of: &storage) { raw in
                 raw.storeBytes(

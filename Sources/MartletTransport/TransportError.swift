@@ -22,7 +22,7 @@ public enum TransportError: Error, Hashable, Sendable, CustomStringConvertible {
     case addressUnavailable(address: String, port: UInt16)
     /// The process lacks the permission to bind the port.
     case portDenied(address: String, port: UInt16)
-    /// The text is not a numeric IP address.
+    /// The text is no IP address, and the name of no host.
     case badAddress(String)
     /// The configuration contradicts itself or the kernel's bounds.
     case badConfiguration(String)
@@ -71,11 +71,12 @@ public enum TransportError: Error, Hashable, Sendable, CustomStringConvertible {
             """
         case .portDenied(let address, let port):
             """
-            \(address) port \(port): permission denied. Ports below 1024 need CAP_NET_BIND_SERVICE; \
-            choose a higher port.
+            \(address) port \(port): permission denied. Ports below 1024 need CAP_NET_BIND_SERVICE. Under \
+            systemd set AmbientCapabilities=CAP_NET_BIND_SERVICE, elsewhere run setcap \
+            cap_net_bind_service=ep on the program, or choose a higher port.
             """
         case .badAddress(let text):
-            "\"\(text)\" is not an IPv4 or IPv6 address. Give one in numbers, like 0.0.0.0 or ::1."
+            "\"\(text)\" is no IPv4 or IPv6 address, and no host has the name. Give an address, like 0.0.0.0 or ::1."
         case .badConfiguration(let sentence):
             sentence
         case .wrongThread:

@@ -138,17 +138,16 @@ private struct PreparedHTTPGateway: PreparedGateway {
         if let server = http?.server {
             let configuration = server.gateway.configuration
             let scheme = configuration.certificate == nil ? "http" : "https"
-            let host = Self.shown(configuration.address.host)
-            places.http = "\(scheme)://\(host):\(try await server.port())"
+            let place = HostPort(
+                host: configuration.address.host, port: try await server.port())
+            places.http = "\(scheme)://\(place)"
         }
         if let xmpp {
             places.xmpp = zip(xmpp.configuration.addresses, try await xmpp.ports())
-                .map { "\(Self.shown($0.host)):\($1)" }
+                .map { "\(HostPort(host: $0.host, port: $1))" }
         }
         return places
     }
-
-    private static func shown(_ host: String) -> String { host.contains(":") ? "[\(host)]" : host }
 }
 
 /// Runs a console until a graceful shutdown, or until its task is cancelled.

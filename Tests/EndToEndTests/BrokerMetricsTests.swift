@@ -177,6 +177,33 @@ struct BrokerMetricsTests {
         #expect(try desk.run("serve", "--metrics", "here").status == 64)
     }
 
+    @Test("OPS-10 peers that are silent, slow or do not read keep no collector waiting")
+    func stalled() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let process = try desk.start(["serve", "--port", "0", "--metrics", "localhost:0", "--json"])
+        let ready = try JSONDecoder().decode(Ready.self, from: Data(desk.firstLine(process).utf8))
+        #expect(ready.metrics?.hasPrefix("http://localhost:") ?? false, "\(ready)")
+        let port = try #require(
+            ready.metrics.flatMap { URL(string: $0) }?.port.flatMap { UInt16(exactly: $0) })
+        let first = try HTTPClient(port: port)
+        // More than the listener holds at a time: the oldest end, and the others wait.
+        var peers: [HTTPClient] = []
+        for number in 0..<150 {
+            let peer = try HTTPClient(port: port)
+            if number % 3 == 1 { peer.send(raw: "GET /metr") }
+            if number % 3 == 2 { peer.send(raw: "GET /metrics HTTP/1.1\r\nX: ") }
+            peers.append(peer)
+            if number % 30 == 0 { #expect(try !Self.metrics(ready.metrics).isEmpty) }
+        }
+        #expect(try first.answer() == "")
+        let probe = try HTTPClient(port: port)
+        probe.send("GET", "/healthz")
+        #expect(try probe.answer().hasPrefix("HTTP/1.1 200 OK\r\n"))
+        withExtendedLifetime(peers) { process.terminate() }
+        #expect(desk.finish(process).status == 0)
+    }
+
     @Test("OPS-10 alerts rest on metrics that a broker serves, and the article has each alert")
     func names() throws {
         let desk = try Desk()

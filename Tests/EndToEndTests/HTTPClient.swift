@@ -36,9 +36,12 @@ final class HTTPClient {
 
     func send(_ method: String, _ target: String, key: String = "", _ body: String = "") {
         let credential = key.isEmpty ? "" : "Authorization: Bearer \(key)\r\n"
-        let text =
-            "\(method) \(target) HTTP/1.1\r\nHost: h\r\n\(credential)"
-            + "Content-Length: \(body.utf8.count)\r\nConnection: close\r\n\r\n\(body)"
+        send(
+            raw: "\(method) \(target) HTTP/1.1\r\nHost: h\r\n\(credential)"
+                + "Content-Length: \(body.utf8.count)\r\nConnection: close\r\n\r\n\(body)")
+    }
+
+    func send(raw text: String) {
         _ = text.withCString { Glibc.send(descriptor, $0, strlen($0), Int32(MSG_NOSIGNAL)) }
     }
 

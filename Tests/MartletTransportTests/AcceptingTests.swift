@@ -141,9 +141,10 @@ struct AcceptingTests {
             #expect(throws: TransportError.addressUnavailable(address: "192.0.2.1", port: 0)) {
                 _ = try transport.listen(address: "192.0.2.1", port: 0)
             }
-            #expect(throws: TransportError.badAddress("localhost")) {
-                _ = try transport.listen(address: "localhost", port: 0)
+            #expect(throws: TransportError.badAddress("a..b")) {
+                _ = try transport.listen(address: "a..b", port: 0)
             }
+            #expect(try transport.listen(address: "localhost", port: 0) > 0)
         }
     }
 }

@@ -16,20 +16,14 @@ package struct NodeAddress: Hashable, Sendable {
 
     /// - Throws: `INVALID_ARGUMENT` for a text that is not HOST:PORT or [IPv6]:PORT.
     package init(validating text: String) throws(MartletError) {
-        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
-        let host = parts.dropLast().joined(separator: ":")
-        let isBracketed = host.hasPrefix("[") && host.hasSuffix("]")
-        let bare = isBracketed ? String(host.dropFirst().dropLast()) : host
-        guard let last = parts.last, parts.count >= 2, let port = UInt16(last), !bare.isEmpty,
-            isBracketed || parts.count == 2
-        else {
+        guard let place = HostPort(text) else {
             throw MartletError(
                 .invalidArgument,
                 "'\(text)' is not HOST:PORT, where other nodes reach this node.",
                 field: "node-address")
         }
-        self.init(host: bare, port: port)
+        self.init(host: place.host, port: place.port)
     }
 
-    package var text: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+    package var text: String { "\(HostPort(host: host, port: port))" }
 }

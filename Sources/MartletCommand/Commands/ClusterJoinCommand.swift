@@ -45,12 +45,8 @@ struct ClusterJoinCommand: ReportingCommand {
     @OptionGroup var output: OutputOptions
 
     private var source: (host: String, port: Int)? {
-        guard let from, let colon = from.lastIndex(of: ":"),
-            let port = Int(from[from.index(after: colon)...]), (1...65_535).contains(port)
-        else { return nil }
-        var host = from[..<colon]
-        if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() }
-        return host.isEmpty ? nil : (String(host), port)
+        guard let place = from.flatMap({ HostPort($0) }), place.port > 0 else { return nil }
+        return (place.host, Int(place.port))
     }
 
     func validate() throws {

@@ -26,15 +26,6 @@ enum ListenSetting {
 
     /// Reads `address:port`, with an IPv6 address in brackets; nil for any other text.
     static func address(_ text: String) -> BrokerConfiguration.Address? {
-        guard let colon = text.lastIndex(of: ":"),
-            let port = UInt16(text[text.index(after: colon)...])
-        else { return nil }
-        var host = text[..<colon]
-        if host.first == "[", host.last == "]" {
-            host = host.dropFirst().dropLast()
-        } else if host.contains(":") {
-            return nil
-        }
-        return host.isEmpty ? nil : .init(host: String(host), port: port)
+        HostPort(text).map { .init(host: $0.host, port: $0.port) }
     }
 }

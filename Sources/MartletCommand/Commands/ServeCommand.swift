@@ -224,11 +224,13 @@ private struct Serving {
     ) {
         let http = gateway.http
         let metricsURL = options.metrics.flatMap { ListenSetting.address($0) }.flatMap { address in
-            metrics.map { "http://\(Self.shown(address.host)):\($0.port)/metrics" }
+            metrics.map { "http://\(HostPort(host: address.host, port: $0.port))/metrics" }
         }
         let folder = options.folder.access.folder
         let listeners = options.configuration.listeners
-        let places = zip(listeners, broker.ports).map { "\(Self.shown($0.address.host)):\($1)" }
+        let places = zip(listeners, broker.ports).map {
+            "\(HostPort(host: $0.address.host, port: $1))"
+        }
         if output.json {
             JSON.print(
                 Ready(
@@ -261,6 +263,4 @@ private struct Serving {
             Terminal.print(ConsoleAddress(url: http, folder: folder).line(at: broker.now))
         }
     }
-
-    private static func shown(_ host: String) -> String { host.contains(":") ? "[\(host)]" : host }
 }

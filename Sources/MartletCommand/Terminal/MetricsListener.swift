@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Serves the metrics and the health of a broker on an address of their own (OPS-10, OPS-12), with a gateway or without:
-// GET /metrics and GET /healthz over HTTP/1.1, one connection at a time and one request on each. A collector asks every few seconds, so a thread that
-// blocks is enough, and a peer that is silent or slow is dropped after two seconds. Rests on POSIX sockets.
+// GET /metrics and GET /healthz over HTTP/1.1, one request on each connection. One thread polls all connections, so a
+// peer that is silent, slow or does not read keeps nobody waiting. Each connection ends after some seconds, and the oldest
+// one makes room for the next when there are too many. Rests on POSIX sockets.
 
 import Dispatch
 import Glibc
@@ -12,7 +13,10 @@ import Synchronization
 
 final class MetricsListener: Sendable {
     private static let requestBytesMax = 8192
-    private static let waitSeconds = 2
+    /// Longest time of a connection, in milliseconds.
+    private static let connectionMilliseconds: Int64 = 5000
+    /// Rest after a failed accept: a descriptor may be free again.
+    private static let acceptRestMilliseconds: Int64 = 100
 
     private let descriptor: Int32
     let port: UInt16
@@ -23,7 +27,7 @@ final class MetricsListener: Sendable {
 
     /// Listens, and answers from now on.
     /// - Parameters:
-    ///   - text: makes the metrics for an answer.
+    ///   - text: makes the metrics for an answer. The call must not wait for a disk.
     ///   - health: the reason why the broker takes no changes; nil: the broker takes changes.
     /// - Throws: `UNAVAILABLE` for an address that cannot be listened on.
     init(
@@ -42,100 +46,129 @@ final class MetricsListener: Sendable {
             }, itself.toOpaque())
         guard code == 0 else {
             itself.release()
-            throw Self.failure(address, code)
+            throw Self.failure("\(String(cString: strerror(code))).")
         }
         thread.withLock { [started] in $0 = started }
     }
 
     deinit { close(descriptor) }
 
-    /// Ends the thread. Returns when the last answer has gone.
+    /// Ends the thread and its connections.
     func end() {
         isEnding.store(true, ordering: .releasing)
+        // Wakes the thread.
         shutdown(descriptor, Int32(SHUT_RDWR))
         if let running = thread.withLock({ $0.take() }) { pthread_join(running, nil) }
     }
 
-    private static func failure(_ address: BrokerConfiguration.Address, _ code: Int32)
-        -> MartletError
-    {
+    private static func failure(_ reason: String) -> MartletError {
         MartletError(
-            .unavailable,
-            "Metrics cannot be served on \(address.host):\(address.port): "
-                + "\(String(cString: strerror(code))). Give --metrics another port, or end the program "
-                + "that listens there.", field: "metrics")
+            .unavailable, "Metrics cannot be served: \(reason)", field: "metrics")
     }
 
     private static func listen(
         _ address: BrokerConfiguration.Address
     ) throws(MartletError) -> (Int32, UInt16) {
-        var hints = addrinfo()
-        hints.ai_flags = AI_NUMERICHOST | AI_PASSIVE
-        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
-        var found: UnsafeMutablePointer<addrinfo>?
-        guard getaddrinfo(address.host, "\(address.port)", &hints, &found) == 0, let found else {
-            throw failure(address, EADDRNOTAVAIL)
+        do throws(TransportError) {
+            try ListeningSocket.requireFree(address: address.host, port: address.port)
+            let socket = try ListeningSocket(
+                address: address.host, port: address.port, sendBytes: nil)
+            let port = socket.port
+            let descriptor = socket.take()
+            _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
+            return (descriptor, port)
+        } catch {
+            throw failure(error.description)
         }
-        defer { freeaddrinfo(found) }
-        let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue)
-        let descriptor = socket(found.pointee.ai_family, kind, 0)
-        guard descriptor >= 0 else { throw failure(address, errno) }
-        var yes: Int32 = 1
-        setsockopt(
-            descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
-        var place = sockaddr_storage()
-        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-        let isListening =
-            bind(descriptor, found.pointee.ai_addr, found.pointee.ai_addrlen) == 0
-            && Glibc.listen(descriptor, 16) == 0
-            && withUnsafeMutablePointer(to: &place) {
-                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    getsockname(descriptor, $0, &length) == 0
-                }
-            }
-        guard isListening else {
-            let code = errno
-            close(descriptor)
-            throw failure(address, code)
-        }
-        // The port has the same place in the addresses of IPv4 and IPv6.
-        let port = withUnsafeBytes(of: &place) {
-            $0.loadUnaligned(fromByteOffset: 2, as: UInt16.self)
-        }
-        return (descriptor, UInt16(bigEndian: port))
     }
 
     // MARK: The thread
 
+    private static func milliseconds() -> Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+    }
+
     private func run() {
+        // The oldest first.
+        var peers: [MetricsPeer] = []
+        var acceptsAgain: Int64 = 0
+        defer { for peer in peers { close(peer.descriptor) } }
         while !isEnding.load(ordering: .acquiring) {
-            let peer = accept(descriptor, nil, nil)
-            guard peer >= 0 else {
-                // Out of descriptors: wait for one.
-                if !isEnding.load(ordering: .acquiring), errno != EINTR { usleep(100_000) }
+            let now = Self.milliseconds()
+            // The kernel passes over negative descriptors.
+            var polled = [
+                pollfd(fd: now < acceptsAgain ? -1 : descriptor, events: Int16(POLLIN), revents: 0)
+            ]
+            for peer in peers {
+                let events = peer.isAnswered ? POLLOUT : POLLIN
+                polled.append(pollfd(fd: peer.descriptor, events: Int16(events), revents: 0))
+            }
+            let next = min(peers.first?.endsAt ?? .max, now < acceptsAgain ? acceptsAgain : .max)
+            let wait = next == .max ? -1 : Int32(clamping: max(next - now, 0))
+            guard poll(&polled, nfds_t(polled.count), wait) >= 0 else {
+                if errno != EINTR { usleep(100_000) }
                 continue
             }
-            answer(peer)
-            close(peer)
+            let later = Self.milliseconds()
+            for index in peers.indices where polled[index + 1].revents != 0 {
+                serve(&peers[index])
+            }
+            for index in peers.indices where peers[index].endsAt <= later {
+                peers[index].hasEnded = true
+            }
+            for peer in peers where peer.hasEnded { close(peer.descriptor) }
+            peers.removeAll(where: \.hasEnded)
+            guard polled[0].revents != 0 else { continue }
+            let accepted = accept(descriptor, nil, nil)
+            if accepted >= 0 {
+                _ = fcntl(accepted, F_SETFL, O_NONBLOCK)
+                _ = fcntl(accepted, F_SETFD, FD_CLOEXEC)
+                if peers.count == Limits.metricsConnectionsMax {
+                    close(peers.removeFirst().descriptor)
+                }
+                peers.append(
+                    MetricsPeer(descriptor: accepted, endsAt: later + Self.connectionMilliseconds))
+            } else if !ListeningSocket.isTransient(acceptErrno: errno) {
+                acceptsAgain = later + Self.acceptRestMilliseconds
+            }
         }
     }
 
-    private func answer(_ peer: Int32) {
-        var wait = timeval(tv_sec: Self.waitSeconds, tv_usec: 0)
-        for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
-            setsockopt(
-                peer, SOL_SOCKET, option, &wait, socklen_t(MemoryLayout<timeval>.size))
-        }
-        let end = ContinuousClock.now + .seconds(Self.waitSeconds)
-        var request: [UInt8] = []
-        while !Self.isWhole(request) {
+    /// Does what a peer's socket is ready for.
+    private func serve(_ peer: inout MetricsPeer) {
+        guard peer.isAnswered else {
             var bytes = [UInt8](repeating: 0, count: 1024)
-            let count = recv(peer, &bytes, bytes.count, 0)
-            guard count > 0, request.count + count <= Self.requestBytesMax, .now < end else {
+            let count = recv(peer.descriptor, &bytes, bytes.count, 0)
+            if count < 0, errno == EAGAIN || errno == EINTR { return }
+            guard count > 0, peer.bytes.count + count <= Self.requestBytesMax else {
+                peer.hasEnded = true
                 return
             }
-            request += bytes[..<count]
+            peer.bytes += bytes[..<count]
+            guard Self.isWhole(peer.bytes) else { return }
+            peer.bytes = answer(to: peer.bytes)
+            peer.isAnswered = true
+            return send(&peer)
         }
+        send(&peer)
+    }
+
+    private func send(_ peer: inout MetricsPeer) {
+        let count = peer.bytes[peer.sentCount...].withUnsafeBytes {
+            Glibc.send(peer.descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+        }
+        if count < 0, errno == EAGAIN || errno == EINTR { return }
+        guard count > 0 else {
+            peer.hasEnded = true
+            return
+        }
+        peer.sentCount += count
+        peer.hasEnded = peer.sentCount == peer.bytes.count
+    }
+
+    private func answer(to request: [UInt8]) -> [UInt8] {
         let line = String(decoding: request.prefix { $0 != 13 && $0 != 10 }, as: UTF8.self)
         let words = line.split(separator: " ")
         let body: String
@@ -150,33 +183,37 @@ final class MetricsListener: Sendable {
         default:
             (status, body) = ("404 Not Found", "GET /metrics and GET /healthz are served here.\n")
         }
-        send(
-            Array(
-                """
-                HTTP/1.1 \(status)\r
-                content-type: text/plain; version=0.0.4; charset=utf-8\r
-                content-length: \(body.utf8.count)\r
-                connection: close\r
-                \r
-                \(body)
-                """.utf8), to: peer)
+        return Array(
+            """
+            HTTP/1.1 \(status)\r
+            content-type: text/plain; version=0.0.4; charset=utf-8\r
+            content-length: \(body.utf8.count)\r
+            connection: close\r
+            \r
+            \(body)
+            """.utf8)
     }
 
     private static func isWhole(_ request: [UInt8]) -> Bool {
         let end: [UInt8] = [13, 10, 13, 10]
         return request.suffix(4).elementsEqual(end)
     }
+}
 
-    private func send(_ bytes: [UInt8], to peer: Int32) {
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes {
-                Glibc.send(peer, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
-            }
-            guard count > 0 else { return }
-            rest = rest.dropFirst(count)
-        }
-        shutdown(peer, Int32(SHUT_WR))
+/// A connection to the port of the metrics.
+private struct MetricsPeer {
+    let descriptor: Int32
+    /// When the connection ends, in milliseconds of the monotonic clock.
+    let endsAt: Int64
+    /// The request so far; then the answer.
+    var bytes: [UInt8] = []
+    var isAnswered = false
+    var sentCount = 0
+    var hasEnded = false
+
+    init(descriptor: Int32, endsAt: Int64) {
+        self.descriptor = descriptor
+        self.endsAt = endsAt
     }
 }
 

@@ -99,12 +99,9 @@ public final class GatewayServer: Service {
     private func explained(_ error: any Error) -> any Error {
         guard let error = error as? IOError else { return error }
         let address = gateway.configuration.address
-        let reason =
-            error.errnoCode == EADDRINUSE
-            ? "is in use by another process. Stop it or choose another port"
-            : "cannot be listened on: \(String(cString: strerror(error.errnoCode)))"
-        return MartletError(
-            .unavailable, "\(address.host) port \(address.port) \(reason).", field: "http")
+        let reason = TransportError.listening(
+            "listen", errno: error.errnoCode, address: address.host, port: address.port)
+        return MartletError(.unavailable, reason.description, field: "http")
     }
 
     /// The bound port; waits until the server listens.

@@ -157,11 +157,8 @@ public final class XMPPServer: Service {
         _ error: any Error, _ address: BrokerConfiguration.Address
     ) -> any Error {
         guard let error = error as? IOError else { return error }
-        let reason =
-            error.errnoCode == EADDRINUSE
-            ? "is in use by another process. Stop it or choose another port"
-            : "cannot be listened on: \(String(cString: strerror(error.errnoCode)))"
-        return MartletError(
-            .unavailable, "\(address.host) port \(address.port) \(reason).", field: "xmpp")
+        let reason = TransportError.listening(
+            "listen", errno: error.errnoCode, address: address.host, port: address.port)
+        return MartletError(.unavailable, reason.description, field: "xmpp")
     }
 }
