@@ -204,6 +204,7 @@ include Benchmarks/bench.mk
 
 include Packaging/package.mk
 
-# On other kernels of Debian, and before a real Prometheus: Tests/README.md.
+# On other kernels of Debian, under sanitizers, and before a real Prometheus: Tests/README.md.
 include Tests/Kernels/kernel.mk
+include Tests/Sanitizers/sanitize.mk
 include Tests/Alerts/alerts.mk

@@ -39,9 +39,7 @@ final class Server {
 
     private static func process(_ folder: String) -> Process {
         let process = Process()
-        let package = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent()
-        process.executableURL = package.appendingPathComponent(".build/release/martlet")
+        process.executableURL = Desk.executable
         // What is asked here is that nothing is lost; limits are for losing some of it.
         let limits = [
             "stored-per-instance-max", "collapsible-burst", "device-messages-per-minute",

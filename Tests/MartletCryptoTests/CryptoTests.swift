@@ -3,7 +3,6 @@
 // Digests, codes and keys, against the vectors of their standards. Rests on MartletCrypto and MartletTicket.
 
 import MartletBase
-import MartletClientTLS
 import MartletCrypto
 import MartletTicket
 import Testing
@@ -122,15 +121,5 @@ struct CryptoTests {
         #expect(first.privateKey.hasPrefix("-----BEGIN PRIVATE KEY-----\n"))
         #expect(first.privateKey.hasSuffix("\n-----END PRIVATE KEY-----\n"))
         _ = try VerificationKey(validating: first.publicKey, for: .rs256)
-    }
-
-    @Test("DEV-6 a client's digest of a certificate is libcrypto's, at all lengths around a block")
-    func certificateDigest() {
-        let abc = CertificateDigest.sha256(Array("abc".utf8))
-        #expect(abc.prefix(4) == [0xBA, 0x78, 0x16, 0xBF])
-        for count in 0..<260 {
-            let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ count) }
-            #expect(CertificateDigest.sha256(bytes) == SHA256.hash(bytes), "\(count) bytes")
-        }
     }
 }

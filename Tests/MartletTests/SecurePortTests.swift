@@ -7,6 +7,7 @@ import Foundation
 import Martlet
 import MartletClient
 import MartletClientTLS
+import MartletCrypto
 import MartletTLS
 import MartletWire
 import Synchronization
@@ -565,5 +566,15 @@ struct SecurePortTests {
         let files = try Files()
         files.remove()
         await #expect(throws: TLSSetupError.self) { try await open(files) }
+    }
+
+    @Test("DEV-6 a client's digest of a certificate is libcrypto's, at all lengths around a block")
+    func certificateDigest() {
+        let abc = CertificateDigest.sha256(Array("abc".utf8))
+        #expect(abc.prefix(4) == [0xBA, 0x78, 0x16, 0xBF])
+        for count in 0..<260 {
+            let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ count) }
+            #expect(CertificateDigest.sha256(bytes) == SHA256.hash(bytes), "\(count) bytes")
+        }
     }
 }

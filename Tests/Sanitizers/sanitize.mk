@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The tests, and a broker on all its doors, under sanitizers and valgrind: Tests/Sanitizers/sanitize.sh.
+
+SANITIZERS := address address-debug undefined thread memcheck
+
+.PHONY: sanitize sanitize-short $(addprefix sanitize-,$(SANITIZERS))
+
+# Hours: each builds everything anew. make sanitize-thread: one of them.
+sanitize: $(addprefix sanitize-,$(SANITIZERS))
+
+# What CI runs: the modules that need no other package, under AddressSanitizer.
+sanitize-short: deps
+	Tests/Sanitizers/sanitize.sh short
+
+$(addprefix sanitize-,$(SANITIZERS)): PACKAGES += liblz4-dev libpq-dev postgresql valgrind
+$(addprefix sanitize-,$(SANITIZERS)): sanitize-%: deps python python-sdks
+	Tests/Sanitizers/sanitize.sh $*
