@@ -366,6 +366,11 @@ public enum Limits {
     public static let composerCharactersMax = 1024
     /// GW-9: bytes of the log of administrators' actions, after which a new file begins; the file before is kept.
     public static let auditFileBytesMax = 2 << 20
+    /// OPS-11: bytes of lines that wait for a slow reader of the log: some thousand lines, the cause of the trouble among
+    /// them. Further lines are counted only.
+    public static let logQueueBytesMax = 1 << 20
+    /// OPS-11: milliseconds for which the end of a process waits for the reader of its log.
+    public static let logFlushMilliseconds = 2000
     /// REG-8: apps in one project. An audience by app fits into one frame.
     public static let appsPerProjectMax = 512
     /// MSG-2: key-value pairs in a data message.

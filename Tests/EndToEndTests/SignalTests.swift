@@ -99,4 +99,35 @@ struct SignalTests {
         }
         #expect(frame.error.word == .deadlineExceeded)
     }
+
+    @Test("OPS-11 a log that nobody reads stops neither requests nor the end of a broker")
+    func unread() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        var ends: [Int32] = [-1, -1]
+        pipe(&ends)
+        defer { for end in ends { close(end) } }
+        let log = FileHandle(fileDescriptor: ends[1])
+        // The pipe is full before the first line of the log.
+        _ = fcntl(ends[1], F_SETFL, O_NONBLOCK)
+        let page = [UInt8](repeating: 10, count: 4096)
+        while write(ends[1], page, page.count) > 0 {}
+        _ = fcntl(ends[1], F_SETFL, 0)
+        let process = Process()
+        process.executableURL = Desk.executable
+        process.arguments = ["serve", "--port", "0", "--loops", "1", "--json"]
+        process.currentDirectoryURL = desk.folder
+        process.standardOutput = Pipe()
+        process.standardError = log
+        process.standardInput = FileHandle.nullDevice
+        try process.run()
+        let address = desk.folder.appending(path: "martlet-data/serve.address").path
+        while !FileManager.default.fileExists(atPath: address), process.isRunning { usleep(10_000) }
+        #expect(try desk.run("project", "create", "tides").status == 0)
+        let send = ["send", "--project", "tides", "--topic", "high", "--title", "High"]
+        #expect(desk.finish(try desk.start(send)).status == 0)
+        process.terminate()
+        #expect(desk.finish(process).status == 0)
+        #expect(!FileManager.default.fileExists(atPath: address))
+    }
 }

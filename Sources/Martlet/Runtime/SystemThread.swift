@@ -4,10 +4,10 @@
 // thread that made the ring. Rests on pthreads.
 
 import Glibc
-import MartletBase
+package import MartletBase
 
 /// A running thread.
-final class SystemThread: @unchecked Sendable {
+package final class SystemThread: @unchecked Sendable {
     private let handle: pthread_t
 
     private final class Body {
@@ -30,7 +30,7 @@ final class SystemThread: @unchecked Sendable {
 
     /// - Parameter name: at most 15 bytes; shown by `top -H` and debuggers.
     /// - Throws: `UNAVAILABLE` if the system has no thread left.
-    init(name: String, _ run: @escaping @Sendable () -> Void) throws(MartletError) {
+    package init(name: String, _ run: @escaping @Sendable () -> Void) throws(MartletError) {
         let body = Unmanaged.passRetained(Body(name: name, run: run))
         var created: pthread_t = 0
         let code = pthread_create(
@@ -51,10 +51,10 @@ final class SystemThread: @unchecked Sendable {
     }
 
     /// Waits for the end of the thread. Called once, unless the thread is detached.
-    func join() { pthread_join(handle, nil) }
+    package func join() { pthread_join(handle, nil) }
 
     /// Lets the thread end by itself. The system frees the stack at the end of the thread.
-    func detach() { pthread_detach(handle) }
+    package func detach() { pthread_detach(handle) }
 }
 
 /// The result of a thread's start, for the thread that waits for the start.

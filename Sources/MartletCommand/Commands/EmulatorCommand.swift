@@ -82,6 +82,7 @@ struct EmulatorCommand: ReportingCommand {
     func perform() async throws {
         let part = try ProgramParts.requiredGateway()
         let interrupt = Interrupt.prepare()
+        try Terminal.writeFromThread()
         DescriptorLimit.raise()
         let folder = try TemporaryFolder.make("martlet-emulator")
         defer { try? FileManager.default.removeItem(atPath: folder) }

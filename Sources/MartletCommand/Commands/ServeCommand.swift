@@ -97,6 +97,7 @@ private struct Serving {
         }
         let part = http.isWanted ? try ProgramParts.requiredGateway() : nil
         let interrupt = Interrupt.prepare()
+        try Terminal.writeFromThread(options.logFormat)
         DescriptorLimit.raise()
         let manager = ServiceManager()
         let broker = try await options.open(hasLocalListener: http.needsLocalListener) {

@@ -50,20 +50,33 @@ struct CommandLog: LogHandler {
 
     func log(event: LogEvent) {
         let all = event.metadata.map { metadata.merging($0) { $1 } } ?? metadata
-        let fields = all.mapValues { "\($0)" }
+        Terminal.printError(
+            Self.line(format, event.level, label, all.mapValues { "\($0)" }, "\(event.message)"))
+    }
+
+    /// The line that stands for lines that could not be written, with its new line.
+    static func loss(of count: Int, _ format: LogFormat) -> String {
+        line(
+            format, .warning, "martlet", [:],
+            "\(count) lines were not written: the log was not read fast enough, or its disk was full"
+        ) + "\n"
+    }
+
+    private static func line(
+        _ format: LogFormat, _ level: Logger.Level, _ label: String, _ fields: [String: String],
+        _ message: String
+    ) -> String {
         let time = Date.now.formatted(
             Date.ISO8601FormatStyle(includingFractionalSeconds: true))
         switch format {
         case .json:
-            let line = Line(
-                time: time, level: event.level.rawValue, label: label,
-                message: "\(event.message)", metadata: fields.isEmpty ? nil : fields)
-            Terminal.printError(JSON.line(line))
+            return JSON.line(
+                Line(
+                    time: time, level: level.rawValue, label: label, message: message,
+                    metadata: fields.isEmpty ? nil : fields))
         case .text:
             let words = fields.sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }
-            Terminal.printError(
-                "\(time) \(event.level) \(label):\(words.joined()) \(event.message)".withoutControls
-            )
+            return "\(time) \(level) \(label):\(words.joined()) \(message)".withoutControls
         }
     }
 }

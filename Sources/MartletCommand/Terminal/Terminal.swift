@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Standard output and standard error, and tests for people at a terminal. Whole lines are written at once, so that
-// lines of concurrent tasks do not mix. Rests on POSIX.
+// lines of concurrent tasks do not mix. Rests on POSIX and LineWriter.
 
 import Glibc
+import Martlet
+import Synchronization
 
 enum Terminal {
     /// Whether a person can type and read.
@@ -26,22 +28,19 @@ enum Terminal {
     static func replaceLine(_ text: String) { write("\r\u{1B}[2K" + text, to: STDERR_FILENO) }
 
     private static func write(_ text: String, to descriptor: Int32) {
-        var bytes = Array(text.utf8)[...]
-        while !bytes.isEmpty {
-            let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
-            if count < 0 {
-                guard errno == EINTR || errno == EAGAIN else { return }
-                if errno == EAGAIN { waitForRoom(descriptor) }
-                continue
-            }
-            bytes = bytes.dropFirst(count)
-        }
+        if let writer = writer.withLock({ $0 }) { return writer.write(text, to: descriptor) }
+        _ = LineWriter.put(Array(text.utf8), to: descriptor)
     }
 
-    /// Waits until the descriptor takes bytes. Another process with the same terminal or pipe may have made writes
-    /// non-blocking.
-    private static func waitForRoom(_ descriptor: Int32) {
-        var room = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
-        poll(&room, 1, -1)
+    /// The writer of a serving process; nil in any other process, whose results wait for their reader.
+    private static let writer = Mutex<LineWriter?>(nil)
+
+    /// From now on nothing that is printed waits for a reader, because this process serves. Its end waits a moment.
+    /// - Parameter format: the form of the line that tells how many lines are missing.
+    /// - Throws: `UNAVAILABLE` if the system has no thread left.
+    static func writeFromThread(_ format: LogFormat = .text) throws(MartletError) {
+        let new = try LineWriter { CommandLog.loss(of: $0, format) }
+        writer.withLock { $0 = new }
+        atexit { Terminal.writer.withLock { $0 }?.flush(milliseconds: Limits.logFlushMilliseconds) }
     }
 }

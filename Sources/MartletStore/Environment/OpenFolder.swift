@@ -380,6 +380,9 @@ private func tellOfDamage(_ environment: OpaquePointer?, _ message: UnsafePointe
         a backup; 'martlet check' says more. LMDB says:
 
         """
+    // LMDB ends the process afterwards, so a log that nobody reads must not hold this thread.
+    var room = pollfd(fd: STDERR_FILENO, events: Int16(POLLOUT), revents: 0)
+    guard poll(&room, 1, 1000) > 0 else { return }
     _ = Glibc.write(STDERR_FILENO, text.utf8Start, text.utf8CodeUnitCount)
 }
 
