@@ -8,6 +8,9 @@
 
 public import Glibc
 
+/// A piece of a send. CLiburing declares `iovec` as well, so modules that import both need a name that is only this type's.
+public typealias SendPiece = iovec
+
 /// A connection of one transport.
 ///
 /// `index` is dense below the transport's `connectionsMax` and indexes the loop's own slab of sessions. Indices are
@@ -90,7 +93,7 @@ public protocol Transport: ~Copyable {
 
     /// Sends several pieces as one. The pieces must stay in place until `.sent`, the array of vectors only until
     /// `submitAndWait` returns. At most 1024 vectors.
-    mutating func send(_ connection: ConnectionID, vectors: UnsafeBufferPointer<iovec>)
+    mutating func send(_ connection: ConnectionID, vectors: UnsafeBufferPointer<SendPiece>)
 
     /// Stops receiving, so that the peer's TCP window closes. Bytes received before still arrive.
     mutating func pauseReceive(_ connection: ConnectionID)
