@@ -14,6 +14,7 @@ struct DiskFailureTests {
     private struct Ready: Decodable {
         var port: UInt16
         var http: String?
+        var metrics: String?
     }
     private struct Key: Decodable { var key: String }
 
@@ -24,6 +25,7 @@ struct DiskFailureTests {
         var broker: Process
         private(set) var port: UInt16
         private(set) var gatewayPort: UInt16?
+        private(set) var metricsPort: UInt16?
         let device: WireClient
         private let welcome: Welcome
         private let sender: WireClient
@@ -36,17 +38,19 @@ struct DiskFailureTests {
             "--limit", "device-messages-per-minute=0", "--limit", "device-messages-per-hour=0",
         ]
 
-        init(_ command: [String] = ["serve"]) throws {
+        init(_ command: [String] = ["serve"], environment: [String: String] = [:]) throws {
             desk = try Desk()
             disk = try FailingDisk(in: desk.folder)
             #expect(try desk.run("project", "create", "tides").status == 0)
             let made = try desk.run("key", "create", "--project", "tides", "--json")
             let key = try JSONDecoder().decode(Key.self, from: Data(made.out.utf8)).key
-            broker = try desk.start(command + Self.options, environment: disk.environment)
+            broker = try desk.start(
+                command + Self.options, environment: disk.environment.merging(environment) { $1 })
             let ready = try JSONDecoder().decode(
                 Ready.self, from: Data(desk.firstLine(broker).utf8))
             port = ready.port
             gatewayPort = ready.http?.split(separator: ":").last.flatMap { UInt16($0) }
+            metricsPort = ready.metrics.flatMap { URL(string: $0)?.port.flatMap { UInt16($0) } }
             device = try WireClient(port: port)
             device.send(
                 Hello.newDevice(
@@ -69,11 +73,21 @@ struct DiskFailureTests {
         /// Whether the broker accepts a message to the device.
         @discardableResult
         func send() throws -> Bool {
+            try begin()
+            return try isAccepted()
+        }
+
+        /// Sends a message to the device, and does not wait for the answer.
+        func begin() throws {
             correlation += 1
             let body = try Message(data: [.init(key: "n", value: "\(correlation)")]).encoded()
             sender.send(
                 SendRequest(
                     correlation: correlation, target: .token(welcome.token), message: body))
+        }
+
+        /// Waits for the answer to the last message.
+        func isAccepted() throws -> Bool {
             switch try sender.receive() {
             case .accepted(let acceptance): accepted.append(acceptance.messageNumber)
             case .error(let error):
@@ -210,6 +224,57 @@ struct DiskFailureTests {
         #expect(answer.hasPrefix("HTTP/1.1 200 "), "\(answer)")
         let later = try world.desk.run("top", "--once", "--json")
         #expect(later.out.contains(#""storeState":"ok""#), "\(later)")
+        #expect(world.broker.isRunning)
+    }
+
+    @Test(
+        "OPS-12 probes and metrics are answered while the disk hangs, and the watchdog is not fed")
+    func hangs() throws {
+        let name = "@martlet-\(UUID().uuidString)"
+        let manager = NotifySocket(name)
+        let world = try World(
+            ["serve", "--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0"],
+            environment: ["NOTIFY_SOCKET": name, "WATCHDOG_USEC": "300000"])
+        let ports = [try #require(world.gatewayPort), try #require(world.metricsPort)]
+        func answer(_ path: String, at port: UInt16) throws -> String {
+            let client = try HTTPClient(port: port)
+            client.send("GET", path)
+            return try client.answer()
+        }
+        #expect(try world.send())
+        for port in ports {
+            #expect(try answer("/healthz", at: port).hasPrefix("HTTP/1.1 200 "))
+        }
+        #expect(manager.next() == "READY=1")
+        try world.disk.fail(
+            Self.journals.map {
+                .init(name: $0, calls: "w", code: 0, count: 1, microseconds: 20_000_000)
+            })
+        try world.begin()
+        for port in ports {
+            var health = ""
+            for _ in 0..<100 where !health.contains("The disk has not answered for ") {
+                usleep(50_000)
+                health = try answer("/healthz", at: port)
+            }
+            #expect(health.hasPrefix("HTTP/1.1 503 "), "\(health)")
+            #expect(health.contains("The disk has not answered for "), "\(health)")
+            let metrics = try answer("/metrics", at: port)
+            #expect(metrics.contains("\nmartlet_connections 2\n"), "\(metrics.prefix(300))")
+            #expect(metrics.contains("\nmartlet_disk_free_bytes "))
+        }
+        while manager.takeWaiting() != nil {}
+        for _ in 0..<10 {
+            usleep(100_000)
+            let sign = manager.takeWaiting()
+            #expect(try answer("/healthz", at: ports[1]).contains("The disk has not answered for "))
+            #expect(sign == nil)
+        }
+        #expect(try world.isAccepted())
+        #expect(manager.next(withLife: true) == "WATCHDOG=1")
+        for port in ports {
+            #expect(try answer("/healthz", at: port).hasPrefix("HTTP/1.1 200 "))
+        }
         #expect(world.broker.isRunning)
     }
 }

@@ -17,6 +17,8 @@ final class FailingDisk {
         var code: Int32
         /// nil: all calls until the disk is mended.
         var count: Int?
+        /// How long each call takes before it fails, or is carried out for code 0.
+        var microseconds = 0
     }
 
     struct NoLibrary: Error { let text: String }
@@ -56,7 +58,8 @@ final class FailingDisk {
         for fault in faults {
             lineCount += 1
             let count = fault.count ?? -1
-            text += "\(lineCount) \(fault.name) \(fault.calls) \(fault.code) \(count) 0\n"
+            text +=
+                "\(lineCount) \(fault.name) \(fault.calls) \(fault.code) \(count) \(fault.microseconds)\n"
         }
         try Data(text.utf8).write(to: rules, options: .atomic)
     }

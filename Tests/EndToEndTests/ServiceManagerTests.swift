@@ -8,7 +8,7 @@ import Foundation
 import Testing
 
 /// A datagram socket, under a path or a name of the kernel's own.
-private final class NotifySocket {
+final class NotifySocket {
     private let descriptor: Int32
 
     init(_ name: String) {
@@ -26,6 +26,13 @@ private final class NotifySocket {
     }
 
     deinit { close(descriptor) }
+
+    /// A state that waits, without waiting for one.
+    func takeWaiting() -> String? {
+        var bytes = [UInt8](repeating: 0, count: 4096)
+        let count = recv(descriptor, &bytes, bytes.count, Int32(MSG_DONTWAIT))
+        return count > 0 ? String(decoding: bytes[..<count], as: UTF8.self) : nil
+    }
 
     /// The next state. Signs of life are left out, unless they are asked for.
     func next(withLife: Bool = false) -> String {

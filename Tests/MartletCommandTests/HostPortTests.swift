@@ -2,7 +2,7 @@
 //
 // HOST:PORT, the one form of every option that names a place (NET-7).
 
-import MartletBase
+import Martlet
 import Testing
 
 @Suite("HOST:PORT")

@@ -68,7 +68,7 @@ struct MemoryTests {
         try bystander.isServed()
         // Devices have half a megabyte. Beside the bytes, 256 count for each frame: 34 such frames fit.
         waitUntil { test.broker.statistics.requestBytes == 34 * 15_256 }
-        let held = try test.broker.projectStatuses().map { [$0.project: $0.requestBytes] }
+        let held = test.broker.projectStatuses().map { [$0.project: $0.requestBytes] }
         #expect(held.contains([TestBroker.project: 34 * 15_256]))
         var refused = 0
         for device in devices where device.hasMore(milliseconds: 0) {
@@ -174,7 +174,7 @@ struct MemoryTests {
         #expect(most < (megabytes + 8) << 20)
         #expect(most > megabytes << 20, "the load was too light to prove anything")
         waitUntil {
-            let status = try? test.broker.projectStatuses().first {
+            let status = test.broker.projectStatuses().first {
                 $0.project == TestBroker.project
             }
             guard let status else { return false }

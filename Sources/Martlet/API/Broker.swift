@@ -5,6 +5,7 @@
 // question reads a snapshot on the caller's thread. Rests on all other parts of the module.
 
 package import CoreMetrics
+import Dispatch
 import Logging
 import MartletEngine
 import MartletEpoll
@@ -50,8 +51,7 @@ public final class Broker: Sendable {
     /// NET-6, REG-10: the bounds on peers without a credential.
     package let strangers: StrangerBook
     private let isClosed = Atomic(false)
-    /// The last result of `checkWrites`: the time in monotonic milliseconds, and the error, if any.
-    private let health = Mutex<(at: Int64, error: MartletError?)?>(nil)
+    private let writeCheck: WriteCheck
 
     /// NET-7: TCP ports of the listening sockets, in the order of `BrokerConfiguration.listeners`.
     public let ports: [UInt16]
@@ -170,6 +170,7 @@ public final class Broker: Sendable {
         strangers = StrangerBook(
             configuration.limits,
             monotonic: { SystemClock.monotonicMilliseconds() })
+        writeCheck = WriteCheck(committer.pulse)
         gauges = Gauges(
             store: store, committer: committer, limits: configuration.limits,
             strangers: strangers, clock: clock)
@@ -193,6 +194,8 @@ public final class Broker: Sendable {
                 quotas: quotas, senderCredentials: senderCredentials,
                 administratorKey: administratorKey, bridgeCredential: bridgeCredential, tls: tls))
         do {
+            try committer.pulse.start()
+            try gauges.disk.start()
             switch transport {
             case .ioUring:
                 try committer.start(on: UringTransport.self, in: configuration.cluster)
@@ -213,6 +216,8 @@ public final class Broker: Sendable {
             committer.stop()
             keeper?.stop()
             links?.stop()
+            gauges.disk.stop()
+            committer.pulse.stop()
             throw error
         }
         loops = started
@@ -254,6 +259,7 @@ public final class Broker: Sendable {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         let (loops, inquiry, committer, store, clock) = (loops, inquiry, committer, store, clock)
         let (address, surveys, keeper, backups) = (address, surveys, keeper, backups)
+        let disk = gauges.disk
         let (hasServed, logger) = (!ports.isEmpty, configuration.logger)
         let finish: @Sendable () -> Void = {
             address?.end()?.remove()
@@ -267,7 +273,9 @@ public final class Broker: Sendable {
             committer.links?.stop()
             committer.upstream.close()
             committer.watches.close(at: clock())
+            disk.stop()
             store.close()
+            committer.pulse.stop()
             if hasServed { logger.notice("the broker has ended, and the folder is closed") }
         }
         await withCheckedContinuation { continuation in
@@ -354,66 +362,71 @@ public final class Broker: Sendable {
         try await surveys.ask(question, loops.handles)
     }
 
-    /// OPS-12: checks that the broker takes changes. The call returns when a row is written, after all earlier
-    /// commands. If the store refused a change within the last ten seconds, the check fails. A result is valid
-    /// for one second: a second call within that second writes no row.
+    /// OPS-12: names who does not answer: loops, committer or disk, and for how many seconds; nil: all answer.
+    package var silence: String? { committer.pulse.silence }
+
+    /// OPS-12: checks that the broker takes changes: that its threads answer, and that a row is written, after all earlier
+    /// commands. The check fails if the store refused a change within the last ten seconds, and if there is no result after
+    /// two seconds, as while a disk hangs. A result is valid for one second: a second call within that second writes no
+    /// row.
     /// - Throws: `UNAVAILABLE` with the reason.
     public func checkWrites() async throws(MartletError) {
-        guard !isClosed.load(ordering: .acquiring) else {
-            throw MartletError(.unavailable, "The broker is closed.")
-        }
-        let now = SystemClock.monotonicMilliseconds()
-        if let known = health.withLock({ $0 }), now - known.at < Self.healthMilliseconds {
-            if let error = known.error { throw error }
-            return
-        }
-        var error: MartletError?
-        do throws(MartletError) {
-            if let trouble = committer.clusterTrouble { throw .noActiveNode(trouble) }
-            try committer.requireReadiness()
-            try await checkChange()
-            if let text = committer.storeTrouble {
-                error = MartletError(
-                    .unavailable, "The store does not take everything (\(text)).",
-                    retryDelayMilliseconds: 1000)
-            }
-        } catch let refusal {
-            error = refusal
-        }
-        health.withLock { [error] in $0 = (now, error) }
-        if let error { throw error }
-    }
-
-    /// Writes a row. On a node of a cluster the answer of the active node may take long, and a health check must not.
-    private func checkChange() async throws(MartletError) {
-        guard committer.cluster != nil else {
-            _ = try await perform(.touch)
-            return
-        }
         let refusal = await withCheckedContinuation {
             (continuation: CheckedContinuation<MartletError?, Never>) in
             let first = FirstAnswer(continuation)
-            Task {
-                do throws(MartletError) {
-                    _ = try await perform(.touch)
-                    first.give(nil)
-                } catch { first.give(error) }
-            }
-            Task {
-                try? await Task.sleep(for: Self.checkLongest)
-                first.give(
-                    MartletError(
-                        .unavailable, "The cluster has not made a change in time.",
-                        retryDelayMilliseconds: 1000))
+            guard let wait = beginCheck({ first.give($0) }) else { return }
+            Task { [writeCheck] in
+                try? await Task.sleep(for: .milliseconds(wait))
+                first.give(writeCheck.late)
             }
         }
         if let refusal { throw refusal }
     }
 
-    /// OPS-12: longest time for a health check of a node of a cluster.
-    private static let checkLongest = Duration.seconds(2)
-    /// Milliseconds for which a result of `checkWrites` is valid.
-    private static let healthMilliseconds: Int64 = 1000
+    /// OPS-12: the result of `checkWrites` for a thread that may block, without a task: tasks wait for threads that may
+    /// hang. The reason why the broker takes no changes; nil: the broker takes changes.
+    package var writeFault: String? {
+        let isKnown = DispatchSemaphore(value: 0)
+        let result = Mutex<MartletError?>(nil)
+        let wait = beginCheck { error in
+            result.withLock { $0 = error }
+            isKnown.signal()
+        }
+        let isLate = isKnown.wait(timeout: .now() + .milliseconds(Int(wait ?? 0))) == .timedOut
+        return isLate ? writeCheck.late.message : result.withLock { $0?.message }
+    }
+
+    /// Begins a check.
+    /// - Parameter tell: called once with the reason why no change is taken, perhaps late or never.
+    /// - Returns: milliseconds after which the result is late; nil: the result has been told.
+    private func beginCheck(_ tell: @escaping WriteCheck.Tell) -> Int64? {
+        guard !isClosed.load(ordering: .acquiring) else {
+            tell(MartletError(.unavailable, "The broker is closed."))
+            return nil
+        }
+        switch writeCheck.begin(tell) {
+        case .told: return nil
+        case .wait(let milliseconds): return milliseconds
+        case .write(let milliseconds):
+            do throws(MartletError) {
+                if let trouble = committer.clusterTrouble { throw .noActiveNode(trouble) }
+                try committer.requireReadiness()
+            } catch {
+                writeCheck.finish(error)
+                return nil
+            }
+            submit(.touch) { [writeCheck, committer] outcome in
+                if case .refused(let error) = outcome { return writeCheck.finish(error) }
+                writeCheck.finish(
+                    committer.storeTrouble.map {
+                        MartletError(
+                            .unavailable, "The store does not take everything (\($0)).",
+                            retryDelayMilliseconds: 1000)
+                    })
+            }
+            return milliseconds
+        }
+    }
 
     /// Whether an address is one of the proxies whose word counts.
     package func isProxy(_ address: PeerAddress) -> Bool { configuration.isProxy(address) }

@@ -18,7 +18,7 @@ import MartletTLS
 import MartletTransport
 import Synchronization
 
-/// The context of a loop. `number`, `inbox` and `metrics` are the loop's own; all loops of a broker share the
+/// The context of a loop. `number`, `inbox`, `metrics` and `heartbeat` are the loop's own; all loops of a broker share the
 /// rest.
 struct LoopContext: Sendable {
     let number: Int
@@ -46,6 +46,7 @@ struct LoopContext: Sendable {
     let refusalLog: RefusalLog
     let inbox: Inbox<LoopMessage>
     let metrics: LoopMetrics
+    let heartbeat: Heartbeat
     let peers: Peers
     let logger: Logger
 }
@@ -268,9 +269,13 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// Runs turns until the loop has drained.
     mutating func run() {
         repeat {
-            submitAndWait(waitMilliseconds())
+            let wait = waitMilliseconds()
+            context.heartbeat.rest(milliseconds: wait)
+            submitAndWait(wait)
+            context.heartbeat.beat()
             awaitArrivals()
         } while !turn()
+        context.heartbeat.end()
     }
 
     /// Does all work between two waits.

@@ -5,7 +5,6 @@
 // delivery. Rests on PrometheusRegistry and Gauges.
 
 import CoreMetrics
-import Glibc
 import MartletBase
 import MartletEngine
 import MartletRows
@@ -27,7 +26,7 @@ final class BrokerMetrics: Sendable {
     private let lastDelivery: CoreMetrics.Timer
     private let refusals: [ErrorWord: Counter]
     private let state: [(Gauge, @Sendable (StoreState) -> Int)]
-    private let folder: String
+    let folder: String
     /// Receives further metrics of the process, which are shown with those of the broker.
     let factory: any MetricsFactory
 
@@ -114,14 +113,11 @@ final class BrokerMetrics: Sendable {
         var now = StoreState()
         now.isRefusing = gauges.committer.storeTrouble != nil
         now.isShortOfRoom = gauges.store.isShortOfRoom
-        now.mapBytes = gauges.store.size.map
         now.fanoutsInProgress = standings.reduce(0) { $0 + $1.running.count }
         now.fanoutsDeferred = standings.reduce(0) { $0 + $1.deferredCount }
-        var file = stat()
-        if stat(folder + "/data.mdb", &file) == 0 { now.fileBytes = Int(file.st_size) }
-        if let disk = DiskRoom(of: folder) {
-            (now.diskFreeBytes, now.diskBytes) = (disk.freeBytes, disk.byteCount)
-        }
+        let disk = gauges.disk.figures()
+        (now.mapBytes, now.fileBytes) = (disk.mapBytes, disk.fileBytes)
+        (now.diskFreeBytes, now.diskBytes) = (disk.freeBytes, disk.byteCount)
         for (gauge, value) in state { gauge.record(value(now)) }
     }
 
@@ -130,7 +126,7 @@ final class BrokerMetrics: Sendable {
     func text(_ gauges: Gauges, withFigures: Bool) -> String {
         record(gauges)
         return (withFigures ? figuresRegistry.text : "") + measured.text
-            + Self.projectText((try? gauges.projects()) ?? [])
+            + Self.projectText(gauges.projects())
             + (gauges.committer.cluster.map { ClusterFigures.text($0, gauges.committer.links) }
                 ?? "")
     }

@@ -61,6 +61,10 @@ final class Committer: Sendable {
     /// EMB-3: the watchers of projects.
     let watches: WatchBook
     let metrics: BrokerMetrics
+    /// OPS-12: whether the threads of the broker answer. While the committer writes, the disk has to answer.
+    let pulse: Pulse
+    let disk: Heartbeat
+    let heartbeat: Heartbeat
     let logger: Logger
     let clock: @Sendable () -> Instant
     /// The owner of the committer's thread; nil: the committer itself.
@@ -85,6 +89,9 @@ final class Committer: Sendable {
         owner: CommitterOwner? = nil
     ) {
         self.store = store
+        pulse = Pulse()
+        disk = pulse.heartbeat(of: "the disk")
+        heartbeat = pulse.heartbeat(of: "the committer")
         self.owner = owner
         self.cluster = cluster
         self.links = links
@@ -125,6 +132,7 @@ final class Committer: Sendable {
                     var waiting = WaitingCommands()
                     run(&engine, &waiting, &transport)
                 }
+                heartbeat.end()
             } catch {
                 startup.tell(.failure(error))
             }
@@ -190,6 +198,7 @@ final class Committer: Sendable {
                 changeCount = limits.changeCount
                 engine.change(limits: limits.value)
             }
+            heartbeat.beat()
             let isLast = isStopping.load(ordering: .acquiring)
             // The inbox is read before each transaction, so commands that came during a transaction are in the
             // next transaction. Their wake-ups are dropped, because they would fill the ring while the
@@ -327,6 +336,8 @@ final class Committer: Sendable {
     }
 
     private func wait(microseconds: Int, _ transport: inout some Transport & ~Copyable) {
+        heartbeat.rest(milliseconds: microseconds / 1000 + 1)
+        defer { heartbeat.beat() }
         do {
             try transport.submitAndWait(timeoutMicroseconds: microseconds)
         } catch {
@@ -415,6 +426,12 @@ final class Committer: Sendable {
         do throws(LoggedWriteError<LogRefusal>) {
             var isAgain = false
             let began = SystemClock.monotonicNanoseconds()
+            heartbeat.end()
+            disk.beat()
+            defer {
+                disk.end()
+                heartbeat.beat()
+            }
             var done = try write { (transaction) throws(StorageError) in
                 // The map was full. The engine drops its state of the first attempt, because the attempt was
                 // undone.
@@ -446,6 +463,9 @@ final class Committer: Sendable {
                 if batch.contains(where: \.command.changesRecipients) {
                     cluster?.isChangingRecipients.store(true, ordering: .releasing)
                 }
+                // Each call of the log has a deadline of its own, and `clusterTrouble` says what it has met.
+                disk.end()
+                defer { disk.beat() }
                 do throws(LogRefusal) {
                     return try node.append(
                         operations, done.news + events(of: batch, done),

@@ -18,6 +18,7 @@ final class Gauges: Sendable {
     let requestMemory: RequestMemory
     let strangers: StrangerBook
     private let loops = Mutex<[LoopMetrics]>([])
+    let disk: DiskReader
 
     /// Most projects in a list of loads.
     static let projectsMax = 1000
@@ -29,6 +30,7 @@ final class Gauges: Sendable {
         requestMemory = RequestMemory(limits, strangers: strangers)
         self.strangers = strangers
         self.store = store
+        disk = DiskReader(store, folder: committer.metrics.folder)
         self.committer = committer
         self.clock = clock
     }
@@ -61,7 +63,7 @@ final class Gauges: Sendable {
         result.strangerBytes = strangers.bytes
         result.turnedAwayCount += strangers.turnedAway
         result.commandsWaiting = committer.inbox.count
-        result.storeBytesUsed = store.size.used
+        result.storeBytesUsed = disk.figures().usedBytes
         result.allocatedBytes = ProcessMemory.allocatedBytes
         return result
     }
@@ -70,7 +72,7 @@ final class Gauges: Sendable {
     var metricsText: String { committer.metrics.text(self, withFigures: true) }
 
     /// FAN-8: the load of the broker.
-    func status() throws -> BrokerStatus {
+    func status() -> BrokerStatus {
         let statistics = statistics
         var status = BrokerStatus(now: clock())
         status.connectionCount = statistics.connectionCount
@@ -82,13 +84,14 @@ final class Gauges: Sendable {
         status.requestBytes = statistics.requestBytes
         status.storeBytesUsed = statistics.storeBytesUsed
         status.allocatedBytes = statistics.allocatedBytes
-        status.projects = try projects()
+        status.projects = projects()
         return status
     }
 
     /// OPS-7: the load of this node, for the other nodes of its cluster.
     func figures(of node: String) -> NodeFigures? {
-        guard let cluster = committer.cluster, var status = try? status() else { return nil }
+        guard let cluster = committer.cluster else { return nil }
+        var status = status()
         status.projects = Array(status.projects.prefix(NodeLimits.figureProjectsMax))
         let isActive = cluster.isActive
         let fanouts =
@@ -99,8 +102,9 @@ final class Gauges: Sendable {
     }
 
     /// FAN-8: the load of each project with sessions, unanswered requests, fanouts or deferred messages; the
-    /// project with most fanouts in progress first.
-    func projects() throws -> [ProjectStatus] {
+    /// project with most fanouts in progress first. Told from memory while the disk hangs, without projects whose names
+    /// have not been read.
+    func projects() -> [ProjectStatus] {
         var loads: [ProjectNumber: ProjectLoad] = [:]
         for metrics in loops.withLock({ $0 }) {
             for load in metrics.projects.withLock({ $0 }) {
@@ -126,21 +130,17 @@ final class Gauges: Sendable {
             }
             return one.key < other.key
         }.prefix(Self.projectsMax)
-        return try store.read { (transaction) throws in
-            var result: [ProjectStatus] = []
-            for (number, load) in busiest {
-                guard let project = try transaction.projects.project(number) else { continue }
-                let standing = standings[number]
-                result.append(
-                    ProjectStatus(
-                        project: project.id, weight: project.weight,
-                        connectionCount: load.connectionCount, deliveredCount: load.deliveredCount,
-                        fanoutsInProgress: standing?.running.count ?? 0,
-                        fanoutsDeferred: standing?.deferredCount ?? 0,
-                        fanoutBytes: standing?.bytes ?? 0, frameBytes: load.frameBytes,
-                        requestBytes: requests[number] ?? 0, share: standing?.share ?? 0))
-            }
-            return result
+        let known = disk.figures(of: busiest.map(\.key)).projects
+        return busiest.compactMap { number, load in
+            guard let project = known[number] else { return nil }
+            let standing = standings[number]
+            return ProjectStatus(
+                project: project.id, weight: project.weight,
+                connectionCount: load.connectionCount, deliveredCount: load.deliveredCount,
+                fanoutsInProgress: standing?.running.count ?? 0,
+                fanoutsDeferred: standing?.deferredCount ?? 0,
+                fanoutBytes: standing?.bytes ?? 0, frameBytes: load.frameBytes,
+                requestBytes: requests[number] ?? 0, share: standing?.share ?? 0)
         }
     }
 

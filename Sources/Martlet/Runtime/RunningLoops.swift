@@ -80,7 +80,8 @@ struct RunningLoops: Sendable {
                 quotas: parts.quotas,
                 requestMemory: gauges.requestMemory, strangers: gauges.strangers,
                 refusalLog: refusalLog,
-                inbox: Inbox(capacity: .max), metrics: LoopMetrics(), peers: parts.peers,
+                inbox: Inbox(capacity: .max), metrics: LoopMetrics(),
+                heartbeat: committer.pulse.heartbeat(of: "loop \(number)"), peers: parts.peers,
                 logger: configuration.logger)
             gauges.add(context.metrics)
             let startup = Startup<(LoopHandle, [UInt16])>()

@@ -103,7 +103,8 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
                 tls: nil, connectionNumbers: numbers, ceiling: ceiling, quotas: quotas,
                 requestMemory: gauges.requestMemory, strangers: gauges.strangers,
                 refusalLog: refusalLog,
-                inbox: Inbox(capacity: .max), metrics: LoopMetrics(), peers: peers,
+                inbox: Inbox(capacity: .max), metrics: LoopMetrics(),
+                heartbeat: committer.pulse.heartbeat(of: "loop \(number)"), peers: peers,
                 logger: configuration.logger)
             gauges.add(context.metrics)
             let handle = LoopHandle(

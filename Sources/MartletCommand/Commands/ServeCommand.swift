@@ -114,7 +114,7 @@ private struct Serving {
         do {
             metrics = try options.metrics.flatMap { ListenSetting.address($0) }.map { address in
                 try MetricsListener(
-                    address, text: { broker.metricsText }, health: { Health.fault(of: broker) })
+                    address, text: { broker.metricsText }, health: { broker.writeFault })
             }
             gateway = try part?.prepare(broker, http, logger: logger)
         } catch {
@@ -126,7 +126,7 @@ private struct Serving {
             options.tlsCertificate != nil || http.httpCertificate != nil
             || http.xmppCertificate != nil || Settings.hasFile(options.config) || manager != nil
         if isReloaded { interrupt.reload { reload(broker, gateway, logger, manager) } }
-        let watching = manager?.watch(broker)
+        let watching = manager?.watch(broker, logger)
         defer { watching?.cancel() }
         guard let gateway else {
             tellReady(broker, GatewayPlaces(), metrics: metrics)

@@ -5,7 +5,6 @@
 // peer that is silent, slow or does not read keeps nobody waiting. Each connection ends after some seconds, and the oldest
 // one makes room for the next when there are too many. Rests on POSIX sockets.
 
-import Dispatch
 import Glibc
 import Martlet
 import MartletTransport
@@ -214,24 +213,5 @@ private struct MetricsPeer {
     init(descriptor: Int32, endsAt: Int64) {
         self.descriptor = descriptor
         self.endsAt = endsAt
-    }
-}
-
-/// The health of a broker for a thread that may block.
-enum Health {
-    /// OPS-12: the reason why the broker takes no changes; nil: the broker takes changes. Not to be called by a task.
-    static func fault(of broker: Broker) -> String? {
-        let isKnown = DispatchSemaphore(value: 0)
-        let fault = Mutex<String?>(nil)
-        Task {
-            do throws(MartletError) {
-                try await broker.checkWrites()
-            } catch {
-                fault.withLock { $0 = error.message }
-            }
-            isKnown.signal()
-        }
-        isKnown.wait()
-        return fault.withLock { $0 }
     }
 }

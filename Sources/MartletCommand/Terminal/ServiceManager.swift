@@ -5,6 +5,7 @@
 
 import FoundationEssentials
 import Glibc
+import Logging
 import Martlet
 
 struct ServiceManager: Sendable {
@@ -51,15 +52,28 @@ struct ServiceManager: Sendable {
         tell("RELOADING=1\nMONOTONIC_USEC=\(microseconds)")
     }
 
-    /// Gives signs of life as long as the broker's writing thread answers. A store that refuses changes is an answer:
-    /// a restart would not make room on a disk.
-    func watch(_ broker: Broker) -> Task<Void, any Error>? {
+    /// Gives signs of life as long as the broker's loops, its committer and the disk answer. A store that refuses changes
+    /// answers: a restart would not make room on a disk.
+    func watch(_ broker: Broker, _ logger: Logger) -> Task<Void, any Error>? {
         guard let watchdogMicroseconds else { return nil }
+        // Asked often: a disk that is slow answers between two commits.
+        let pause = Duration.microseconds(
+            min(Int64(clamping: watchdogMicroseconds / 3), 1_000_000))
         return Task {
+            var isSilent = false
             while true {
-                try? await broker.checkWrites()
-                tell("WATCHDOG=1")
-                try await Task.sleep(for: .microseconds(Int64(clamping: watchdogMicroseconds / 3)))
+                let silence = broker.silence
+                if silence == nil { tell("WATCHDOG=1") }
+                if isSilent != (silence != nil) {
+                    isSilent = silence != nil
+                    logger.log(
+                        level: isSilent ? .error : .notice,
+                        isSilent
+                            ? "the service manager gets no sign of life"
+                            : "all threads answer again",
+                        metadata: silence.map { ["reason": "\($0)"] })
+                }
+                try await Task.sleep(for: pause)
             }
         }
     }
