@@ -71,7 +71,7 @@ def causes(folder, certificate):
     yield Cause(["MartletDiskSlow"], broker("slow"), loads.slow_disk(80_000))
     yield Cause(["MartletCommitsSlow"], broker("slower"), loads.slow_disk(400_000),
                 ["MartletDiskSlow", "MartletFirstDeliveriesLate"])
-    yield Cause(["MartletCommandsWaiting"],
+    yield Cause(["MartletCommandsWaiting", "MartletHanging"],
                 broker("waiting", *unbounded, projects=loads.WAITING_PROJECTS), loads.wait_for_disk,
                 ["MartletDiskSlow", "MartletCommitsSlow"])
     yield Cause(["MartletFanoutsDeferred"],

@@ -282,6 +282,7 @@ struct BrokerMetricsTests {
                 "0+30x30", "0+59x30"
             ),
             ("MartletDown", #"up{job="martlet", instance="a"}"#, "0x30", "1x30"),
+            ("MartletHanging", #"martlet_silent_seconds{instance="a"}"#, "0+60x30", "9x30"),
             ("MartletStoreRefusing", #"martlet_store_refusing{instance="a"}"#, "1x30", "0x30"),
             ("MartletDiskShort", #"martlet_disk_short{instance="a"}"#, "1x30", "0x30"),
             (

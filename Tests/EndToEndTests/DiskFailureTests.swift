@@ -262,6 +262,8 @@ struct DiskFailureTests {
             let metrics = try answer("/metrics", at: port)
             #expect(metrics.contains("\nmartlet_connections 2\n"), "\(metrics.prefix(300))")
             #expect(metrics.contains("\nmartlet_disk_free_bytes "))
+            #expect(metrics.contains("\nmartlet_silent_seconds "))
+            #expect(!metrics.contains("\nmartlet_silent_seconds 0\n"))
         }
         while manager.takeWaiting() != nil {}
         for _ in 0..<10 {

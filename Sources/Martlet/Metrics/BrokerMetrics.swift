@@ -32,6 +32,7 @@ final class BrokerMetrics: Sendable {
 
     private struct StoreState {
         var isRefusing = false
+        var silentSeconds = 0
         var isShortOfRoom = false
         var mapBytes = 0
         var fileBytes = 0
@@ -73,6 +74,7 @@ final class BrokerMetrics: Sendable {
             })
         state = [
             gauge("martlet_store_refusing") { $0.isRefusing ? 1 : 0 },
+            gauge("martlet_silent_seconds") { $0.silentSeconds },
             gauge("martlet_disk_short") { $0.isShortOfRoom ? 1 : 0 },
             gauge("martlet_store_map_bytes") { $0.mapBytes },
             gauge("martlet_store_file_bytes") { $0.fileBytes },
@@ -112,6 +114,7 @@ final class BrokerMetrics: Sendable {
         let standings = gauges.committer.book.standings
         var now = StoreState()
         now.isRefusing = gauges.committer.storeTrouble != nil
+        now.silentSeconds = gauges.committer.pulse.silentSeconds
         now.isShortOfRoom = gauges.store.isShortOfRoom
         now.fanoutsInProgress = standings.reduce(0) { $0 + $1.running.count }
         now.fanoutsDeferred = standings.reduce(0) { $0 + $1.deferredCount }

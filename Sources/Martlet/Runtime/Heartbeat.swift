@@ -77,22 +77,31 @@ package final class Pulse: Sendable {
         return max(now - max(time, returned.load(ordering: .relaxed)), 0)
     }
 
+    /// Who does not answer, and for how many milliseconds.
+    private var silent: [(name: String, milliseconds: Int64)] {
+        heartbeats.withLock { $0 }.compactMap { heartbeat in
+            let due = heartbeat.due.load(ordering: .relaxed)
+            guard due != .max else { return nil }
+            let silent = waited(since: due)
+            return silent < Self.silentMilliseconds ? nil : (heartbeat.name, silent)
+        }
+    }
+
     /// Names who does not answer, and for how many seconds, in a sentence; nil: all answer.
     package var silence: String? {
         var sentence = ""
-        for heartbeat in heartbeats.withLock({ $0 }) {
-            let due = heartbeat.due.load(ordering: .relaxed)
-            guard due != .max else { continue }
-            let silent = waited(since: due)
-            guard silent >= Self.silentMilliseconds else { continue }
+        for (name, milliseconds) in silent {
             sentence +=
                 sentence.isEmpty
-                ? heartbeat.name.prefix(1).uppercased() + heartbeat.name.dropFirst()
-                    + " has not answered for \(silent / 1000) s"
-                : ", \(heartbeat.name) for \(silent / 1000) s"
+                ? name.prefix(1).uppercased() + name.dropFirst()
+                    + " has not answered for \(milliseconds / 1000) s"
+                : ", \(name) for \(milliseconds / 1000) s"
         }
         return sentence.isEmpty ? nil : sentence + "."
     }
+
+    /// The longest silence, in whole seconds; 0: all answer.
+    package var silentSeconds: Int { Int(silent.map(\.milliseconds).max() ?? 0) / 1000 }
 
     /// Notes that the process runs, and whether it was away since the last tick.
     package func tick() {
