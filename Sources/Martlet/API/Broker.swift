@@ -88,17 +88,28 @@ public final class Broker: Sendable {
     ///   `TLSSetupError` for a certificate or key that cannot be used; `StoreOpenError` for a folder that
     ///   is in use, has an unknown format, is damaged, or has keys and no data; `TransportError` if the address is
     ///   not available, or if the configuration asks for io_uring and the kernel refuses; `StorageError` for a
-    ///   damaged store; `MartletError`
-    ///   if the system has no thread left. Each error says what to change.
+    ///   damaged store; `MartletError` UNAVAILABLE if the system has no thread left, or if its clock is before 1970. Each
+    ///   error says what to change.
     public static func open(_ configuration: BrokerConfiguration) async throws -> Broker {
         try Broker(configuration)
     }
+
+    /// A clock that is set back further stands still here until it is right again. What was accepted meanwhile lives longer.
+    private static let firstInstant = Instant(millisecondsSince1970: 0)
 
     private init(_ configuration: BrokerConfiguration) throws {
         try configuration.check()
         self.configuration = configuration
         tls = try configuration.tls.map { (credentials) throws in try TLSServer(credentials) }
-        let own: @Sendable () -> Instant = configuration.clock ?? { SystemClock.now() }
+        let given: @Sendable () -> Instant = configuration.clock ?? { SystemClock.now() }
+        guard given() >= Self.firstInstant else {
+            throw MartletError(
+                .unavailable,
+                "The system's clock is before 1970. Set it (timedatectl), or wait for NTP, and start again."
+            )
+        }
+        // Rows have their times without a sign.
+        let own: @Sendable () -> Instant = { max(given(), Self.firstInstant) }
         transport = try configuration.chosenTransport()
         let metrics = BrokerMetrics(other: configuration.metrics, folder: configuration.folder)
         var storing = StoreConfiguration(
