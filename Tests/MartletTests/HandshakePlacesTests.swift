@@ -104,6 +104,24 @@ struct HandshakePlacesTests {
         expect(places.next(at: 2501), id(3))
     }
 
+    @Test("NET-6 a silent peer keeps its place before a crowd of an address that has more places")
+    func slowPeer() {
+        var places = places(8)
+        _ = places.arrive(id(0), from: address(0), at: 0)
+        for number in 1..<10 { _ = places.arrive(id(number), from: address(1), at: 1) }
+        #expect(places.begunCount == 5)
+        // The oldest is of an address with one place, and the crowd has four.
+        for number in 1..<5 {
+            expect(places.silent(at: 2000), id(number))
+            places.leave(id(number))
+        }
+        while let next = places.next(at: 2000) { #expect(next != id(0)) }
+        expect(places.silent(at: 3000), nil)
+        // One whose address has no place comes before it.
+        for number in 20..<24 { _ = places.arrive(id(number), from: address(number), at: 3000) }
+        expect(places.silent(at: 3000), id(0))
+    }
+
     @Test(
         "NET-12 nobody waits who may begin, and each address keeps its order, whatever comes and goes"
     )

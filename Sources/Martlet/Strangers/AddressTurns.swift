@@ -43,6 +43,9 @@ package struct AddressTurns<Element> {
         return nil
     }
 
+    /// The addresses that are served next, up to the bound of a look.
+    package var nextAddresses: ArraySlice<PeerAddress> { turns.prefix(Self.looksMax) }
+
     /// Takes the first element of the next address.
     package mutating func next() -> Element? {
         guard let address = turns.popFirst(), let element = queues[address]?.popFirst() else {

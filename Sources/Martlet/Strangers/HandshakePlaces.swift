@@ -11,7 +11,8 @@
 //
 // - An address begins another handshake only while more places are free than it holds. One address has at most half of
 //   the places, two have a third each, and so on; there is always room for an address that has none.
-// - While others wait, a peer that has not answered for some seconds gives its place up.
+// - While others wait, a peer that has not answered for some seconds gives its place up: to one of its own address, or of
+//   an address with fewer places. So a crowd does not cost a slow peer of another address its place.
 //
 // Rests on AddressTurns.
 
@@ -103,14 +104,22 @@ package struct HandshakePlaces {
 
     /// A handshake whose peer has been silent for too long while others wait; nil: none. The caller ends it.
     package mutating func silent(at now: Int64) -> ConnectionID? {
-        guard hasWaiting else { return nil }
-        while let first = silences.first {
-            if isSilent(first), now - first.since <= silentMillisecondsMax { return nil }
-            silences.removeFirst()
-            if isSilent(first) { return first.id }
+        while let first = silences.first, !isSilent(first) { silences.removeFirst() }
+        guard hasWaiting, let first = silences.first, now - first.since > silentMillisecondsMax
+        else { return nil }
+        let fewest = order.nextAddresses.map { counts[$0, default: 0] }.min() ?? .max
+        for one in silences.prefix(Self.silentLooksMax) {
+            guard now - one.since > silentMillisecondsMax else { return nil }
+            guard isSilent(one), let address = begun[one.id]?.address,
+                order.count(of: address) > 0 || fewest < counts[address, default: 0]
+            else { continue }
+            return one.id
         }
         return nil
     }
+
+    /// Peers looked at in a call, because some may keep their places: some microseconds.
+    private static let silentLooksMax = 256
 
     private mutating func nextInOrder() -> (element: ConnectionID, address: PeerAddress)? {
         guard hasWaiting else { return nil }
