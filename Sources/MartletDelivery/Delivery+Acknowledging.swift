@@ -18,6 +18,12 @@ extension Delivery {
     /// project, so the distance between two acknowledgements is only an upper bound of the acknowledged messages.
     static var messagesPerAcknowledgement: UInt64 { 16 }
 
+    /// Whether a device has not acknowledged the last message on its connection.
+    /// - Parameter index: an attached session's number.
+    package func awaitsAcknowledgement(_ index: UInt32) -> Bool {
+        sessions[Int(index)].highestDelivered > devices[Int(index)].acknowledgedThrough
+    }
+
     /// Takes an acknowledgement of a device. The session is a device's, or was a device's until a newer connection
     /// of the instance replaced the session.
     /// - Returns: false for a stream ID above all stream IDs that the connection has sent.

@@ -39,8 +39,8 @@ struct APNsTests {
         "GW-11 REG-3 MSG-5 the scenarios of the bridge to Apple's push service",
         .enabled(if: isInstalled, "make python-sdks installs aioapns and h2"),
         arguments: [
-            "headers", "imports", "answers", "keys", "live", "kinds", "streams", "trust", "outages",
-            "kills",
+            "headers", "imports", "answers", "keys", "live", "silent", "kinds", "streams", "trust",
+            "outages", "kills",
         ])
     func scenario(_ name: String) throws {
         let (status, text) = try run([name])
@@ -54,6 +54,6 @@ struct APNsTests {
         let listed = try run(["--list"]).text.split(separator: "\n").compactMap {
             $0.split(separator: "\t").first.map(String.init)
         }
-        #expect(listed.count == 10)
+        #expect(listed.count == 11)
     }
 }

@@ -378,6 +378,44 @@ def live(broker):
     device.close()
 
 
+def silent(broker):
+    """GW-11 NET-11 Apple gets a message to which a device says nothing; a device that is slow and lives keeps it"""
+    broker.add_key()
+    token = apns_token()
+    device = broker.device(token)
+    slow = broker.device(apns_token())
+    # The broker tells a message from the last sign of life by the second.
+    time.sleep(2)
+    message = broker.send({"notification": {"title": "lost"}}, token=device.token)
+    late = broker.send({"notification": {"title": "late"}}, token=slow.token)
+    ended = threading.Event()
+
+    def read():
+        slow.timeout = 0.2
+        while not ended.is_set():
+            try:
+                slow.keep(*slow.receive())
+            except TimeoutError:
+                pass
+
+    # Reading answers PINGs. The message is not acknowledged.
+    reader = threading.Thread(target=read)
+    reader.start()
+    report = broker.counts(message, handedOver=1, pending=0)
+    assert report["counts"]["acknowledged"] == 0
+    assert [request.token for request, _ in broker.apple.answers] == [token]
+    broker.counts(late, handedOver=0, pending=1)
+    broker.connections(1)
+    # A device that was only frozen comes back, and is not given again what Apple has.
+    device.close()
+    device = broker.device(token=device.token, device_key=device.device_key)
+    device.ping()
+    assert not device.delivered
+    ended.set()
+    reader.join()
+    assert len(slow.delivered) == 1
+
+
 def kinds(broker):
     """GW-11 TTL-2 COL-1 MSG-7 time to live 0, priorities, silent pushes, topics, and a message of several to one device"""
     broker.add_key()
@@ -557,7 +595,7 @@ def kills(broker, count=None):
     print(f"{len(finals)} messages, {killed} kills, {repeated} asked again after an answer")
 
 
-SCENARIOS = [headers, imports, answers, keys, live, kinds, streams, trust, outages, kills]
+SCENARIOS = [headers, imports, answers, keys, live, silent, kinds, streams, trust, outages, kills]
 WITHOUT_QUOTA = ("device-messages-per-minute=0", "device-messages-per-hour=0")
 
 

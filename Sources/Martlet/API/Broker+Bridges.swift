@@ -4,7 +4,7 @@
 // projects, and the ends that the services tell. The door attaches its instances on connections of role 5, with a
 // credential of this process in place of their device keys: `bridgeCredential` lives in memory alone. Such a session is
 // no connection of the device. A real connection of the instance takes over, and the door has to wait until
-// `connected(among:of:)` says that the device has left. The door of a cluster is at the active node, whose store has
+// `answering(among:of:)` says that the device has left. The door of a cluster is at the active node, whose store has
 // everything, so the door's questions do not wait. Rests on Broker.
 
 package import MartletBase
@@ -116,13 +116,14 @@ extension Broker {
         }
     }
 
-    /// The members of a set that have a connection of their own.
-    package func connected(
+    /// The members of a set that have a connection of their own, and answer there. Members that were sent a message and
+    /// then said nothing for some seconds, not to a PING either, lose their connections.
+    package func answering(
         among ordinals: [Ordinal], of project: ProjectNumber
     ) async throws(MartletError) -> RecipientSet {
         let set = RecipientSet.of(ordinals)
         var connected: [RecipientSet] = []
-        for answer in try await survey(.connected(among: set, of: project)) {
+        for answer in try await survey(.answering(among: set, of: project)) {
             if case .connected(let some) = answer { connected.append(some) }
         }
         if committer.cluster != nil {

@@ -209,6 +209,7 @@ extension Loop where Kernel: ~Copyable {
         delivery.close(id.index, now: context.clock())
         newcomerEnded(id.index)
         context.requestMemory.giveBack(connections[index].unfinished)
+        if !unheard.isEmpty { unheard[id.index] = nil }
         forget(id.index)
         stopListening(connections + index)
         leaveUpstream(connections + index)
@@ -244,6 +245,7 @@ extension Loop where Kernel: ~Copyable {
         undoAgain()
         makeRoom()
         logStrangers(now)
+        if !unheard.isEmpty { forgetHeard() }
         for index in places where isOccupied[index] {
             let connection = connections + index
             let inPhase = now &- connection.pointee.since
@@ -253,6 +255,7 @@ extension Loop where Kernel: ~Copyable {
                 close(connection)
                 continue
             }
+            noteIfUnheard(connection)
             if connection.pointee.isApp {
                 tickApp(connection, now)
                 continue

@@ -18,9 +18,12 @@ struct DeviceOrigin {
 }
 
 extension Loop where Kernel: ~Copyable {
-    func look(_ question: LoopQuestion) -> LoopAnswer {
+    mutating func look(_ question: LoopQuestion) -> LoopAnswer {
         switch question {
         case .connected(let recipients, let project):
+            return .connected(delivery.connected(among: recipients, of: project))
+        case .answering(let recipients, let project):
+            askUnheard(among: recipients, of: project)
             return .connected(delivery.connected(among: recipients, of: project))
         case .connection(let ordinal, let project):
             guard let mine = delivery.session(of: ordinal, in: project),

@@ -158,6 +158,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var gathered: Set<UInt64> = []
     /// REG-9: credentials of senders' connections, by the connection's place.
     var senders: [UInt32: SenderCredential] = [:]
+    /// NET-11: devices that have been silent since a message, by place.
+    var unheard: [UInt32: Unheard] = [:]
     /// NET-6: connections without a credential, by place.
     var strangers: [UInt32: Stranger] = [:]
     /// The strangers by their addresses: some of them end when places are scarce.

@@ -14,6 +14,8 @@ import Synchronization
 enum LoopQuestion: Sendable {
     /// Which members of a set are connected?
     case connected(among: RecipientSet, of: ProjectNumber)
+    /// GW-11: the same for the door to push services. A loop ends connections of the set whose devices do not answer.
+    case answering(among: RecipientSet, of: ProjectNumber)
     /// Where does the connection of an instance come from, and how does it stand?
     case connection(of: Ordinal, in: ProjectNumber)
 }

@@ -179,7 +179,7 @@ final class DoorCore {
         let bound = NIOLoopBound(project, eventLoop: eventLoop)
         let eventLoop = eventLoop
         Task {
-            guard let connected = try? await broker.connected(among: ordinals, of: number) else {
+            guard let connected = try? await broker.answering(among: ordinals, of: number) else {
                 return
             }
             eventLoop.execute {

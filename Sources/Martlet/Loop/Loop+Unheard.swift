@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Devices that were sent messages and have said nothing since (NET-11). Their network may be gone, or the system has
+// frozen them. The kernel ends a connection without a network after 50 seconds (`ListeningSocket`), which is long for a
+// message that a push service could deliver (GW-11). The door to push services asks once a second which of its devices
+// answer on a connection of their own. A device of the question that has been silent for some seconds gets a PING, which
+// each living client answers at once, however long its app takes for a message. Without an answer the connection ends,
+// and the door takes over; a device that lives after all comes again, and drops what it gets twice.
+//
+// Other devices are not asked: nobody else could take their messages to them, and a PING wakes a radio. Rests on
+// Delivery.
+
+import MartletBase
+import MartletBits
+import MartletDelivery
+import MartletTransport
+import MartletWire
+
+/// A device's silence since a message.
+struct Unheard {
+    /// When the message was sent, and when the device was asked; seconds of the loop's clock.
+    let since: UInt32
+    var asked: UInt32?
+}
+
+extension Loop where Kernel: ~Copyable {
+    /// Seconds for which a device may be silent after a message until it is asked, and after that.
+    static var unheardSecondsMax: UInt32 { 5 }
+
+    /// Notes devices that begin to be silent. Called once a second for each place.
+    mutating func noteIfUnheard(_ connection: UnsafeMutablePointer<Connection>) {
+        guard isUnheard(connection) else { return }
+        let place = connection.pointee.id.index
+        if unheard[place] == nil { unheard[place] = Unheard(since: connection.pointee.sendBegan) }
+    }
+
+    /// Forgets devices that were heard, have acknowledged, or are gone. Called once a second.
+    mutating func forgetHeard() {
+        for place in unheard.keys
+        where !isOccupied[Int(place)] || !isUnheard(connections + Int(place)) {
+            unheard[place] = nil
+        }
+    }
+
+    /// A message in the second of the last sign of life does not count: the order is not known.
+    private func isUnheard(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
+        guard connection.pointee.phase == .open, connection.pointee.principal.holder != nil,
+            Int32(bitPattern: connection.pointee.sendBegan &- carrier(of: connection).pointee.since)
+                > 0
+        else { return false }
+        return delivery.awaitsAcknowledgement(connection.pointee.id.index)
+    }
+
+    /// Asks the silent devices of a set, and ends the connections of those that have not answered.
+    mutating func askUnheard(among recipients: RecipientSet, of project: ProjectNumber) {
+        for (place, one) in unheard {
+            guard isOccupied[Int(place)],
+                case .device(project, let ordinal, _) = connections[Int(place)].principal,
+                recipients.view.contains(ordinal),
+                let mine = delivery.session(of: ordinal, in: project), mine.index == place,
+                !ConnectionNumbers.isBridge(mine.connectionNumber),
+                lastTick &- (one.asked ?? one.since) >= Self.unheardSecondsMax
+            else { continue }
+            if one.asked != nil {
+                unheard[place] = nil
+                close(connections + Int(place))
+            } else {
+                unheard[place]?.asked = lastTick
+                send(.ping(Ping(value: 0)), to: carrier(of: connections + Int(place)))
+            }
+        }
+    }
+}
