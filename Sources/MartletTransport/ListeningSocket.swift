@@ -15,8 +15,10 @@ package struct ListeningSocket: ~Copyable {
 
     /// Milliseconds after which a connection is dead whose peer has not answered what was sent, or has had no room for
     /// more (RFC 5482). A peer without a network says nothing, and the kernel alone knows whether bytes arrived; left to
-    /// itself it tries for a quarter of an hour. A tunnel or a lift takes a device off the network for less.
-    static let unansweredMilliseconds: Int32 = 30_000
+    /// itself it tries for a quarter of an hour. Less than a minute, so that nobody counts as connected for longer than
+    /// that, and not much less: a tunnel takes a device off the network for some time, and a busy peer may rest from
+    /// reading.
+    static let unansweredMilliseconds: Int32 = 50_000
 
     /// Throws if the port is in use. The check is needed because SO_REUSEPORT, which the loops of one broker need,
     /// would share the port with another broker of the same user, and each broker would get half of the

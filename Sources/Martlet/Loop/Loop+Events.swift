@@ -255,7 +255,7 @@ extension Loop where Kernel: ~Copyable {
                 close(connection)
                 continue
             }
-            noteIfUnheard(connection)
+            if hasDoor { noteIfUnheard(connection) }
             if connection.pointee.isApp {
                 tickApp(connection, now)
                 continue

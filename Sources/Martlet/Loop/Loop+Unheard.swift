@@ -53,6 +53,7 @@ extension Loop where Kernel: ~Copyable {
 
     /// Asks the silent devices of a set, and ends the connections of those that have not answered.
     mutating func askUnheard(among recipients: RecipientSet, of project: ProjectNumber) {
+        hasDoor = true
         for (place, one) in unheard {
             guard isOccupied[Int(place)],
                 case .device(project, let ordinal, _) = connections[Int(place)].principal,

@@ -158,8 +158,10 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var gathered: Set<UInt64> = []
     /// REG-9: credentials of senders' connections, by the connection's place.
     var senders: [UInt32: SenderCredential] = [:]
-    /// NET-11: devices that have been silent since a message, by place.
+    /// NET-11: devices that have been silent since a message, by place. They are noted once a door to push services has
+    /// asked for them.
     var unheard: [UInt32: Unheard] = [:]
+    var hasDoor = false
     /// NET-6: connections without a credential, by place.
     var strangers: [UInt32: Stranger] = [:]
     /// The strangers by their addresses: some of them end when places are scarce.
