@@ -7,5 +7,5 @@ import MartletCommand
 
 @main
 enum CoreProgram {
-    static func main() async { await RootCommand.run(with: ProgramParts()) }
+    static func main() { RootCommand.run(with: ProgramParts()) }
 }

@@ -371,6 +371,9 @@ public enum Limits {
     public static let logQueueBytesMax = 1 << 20
     /// OPS-11: milliseconds for which the end of a process waits for the reader of its log.
     public static let logFlushMilliseconds = 2000
+    /// NET-5: a signal this many milliseconds after the first one ends the process at once. Programs that send two signals
+    /// send them within some 100 ms; a person who has waited this long means the second one.
+    public static let laterSignalMilliseconds: Int64 = 3000
     /// REG-8: apps in one project. An audience by app fits into one frame.
     public static let appsPerProjectMax = 512
     /// MSG-2: key-value pairs in a data message.

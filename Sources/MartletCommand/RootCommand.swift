@@ -5,6 +5,8 @@
 // `martlet-core` is built in a few minutes. So the commands are a module. Rests on ArgumentParser.
 
 package import ArgumentParser
+import Dispatch
+import Glibc
 import Martlet
 
 package struct RootCommand: AsyncParsableCommand {
@@ -53,8 +55,21 @@ extension RootCommand {
     /// Runs a program's commands. The settings of file and environment for `serve` and `gateway` go in front of the
     /// typed arguments.
     /// - Parameter parts: the parts that not every program has.
-    package static func run(with parts: ProgramParts) async {
+    package static func run(with parts: ProgramParts) -> Never {
+        do throws(MartletError) { try ProcessStart.prepare() } catch {
+            Terminal.printError("martlet: \(error)")
+            Glibc.exit(1)
+        }
+        Interrupt.prepareAll()
         ProgramParts.install(parts)
+        Task {
+            await run()
+            Glibc.exit(0)
+        }
+        dispatchMain()
+    }
+
+    private static func run() async {
         do {
             var arguments = try Settings.expanded(Array(CommandLine.arguments.dropFirst()))
             if let first = arguments.first, !first.hasPrefix("-"), !isCommand(first) {

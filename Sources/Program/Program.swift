@@ -8,8 +8,8 @@ import MartletCommand
 
 @main
 enum Program {
-    static func main() async {
-        await RootCommand.run(
+    static func main() {
+        RootCommand.run(
             with: ProgramParts(
                 gateway: HTTPGateway(),
                 encryption: { (trust, certificate) throws(MartletError) in

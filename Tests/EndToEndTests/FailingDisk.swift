@@ -64,5 +64,12 @@ final class FailingDisk {
         try Data(text.utf8).write(to: rules, options: .atomic)
     }
 
+    /// From now on each sync takes this long.
+    func slow(milliseconds: Int) throws {
+        lineCount += 1
+        try Data("\(lineCount) * s 0 -1 \(milliseconds * 1000)\n".utf8)
+            .write(to: rules, options: .atomic)
+    }
+
     func mend() throws { try fail([]) }
 }

@@ -130,4 +130,65 @@ struct SignalTests {
         #expect(desk.finish(process).status == 0)
         #expect(!FileManager.default.fileExists(atPath: address))
     }
+
+    @Test(
+        "NET-5 two signals shortly after each other are one, and the folder is closed",
+        arguments: [0, 1_000, 100_000] as [UInt32])
+    func twice(microseconds: UInt32) throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let (process, _) = try desk.serve()
+        kill(process.processIdentifier, SIGTERM)
+        usleep(microseconds)
+        kill(process.processIdentifier, SIGTERM)
+        let end = desk.finish(process)
+        #expect(end.status == 0 && end.err.contains("the broker has ended"), "\(end)")
+    }
+
+    @Test("NET-5 a signal seconds after the first one ends a broker that cannot end in order")
+    func later() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let disk = try FailingDisk(in: desk.folder)
+        let process = try desk.start(
+            ["serve", "--port", "0", "--json"], environment: disk.environment)
+        _ = desk.firstLine(process)
+        #expect(try desk.run("project", "create", "tides").status == 0)
+        // The folder cannot be closed in less than that.
+        try disk.slow(milliseconds: 30_000)
+        kill(process.processIdentifier, SIGTERM)
+        usleep(3_200_000)
+        #expect(process.isRunning)
+        kill(process.processIdentifier, SIGTERM)
+        #expect(desk.finish(process).status == 130)
+    }
+
+    @Test(
+        "OPS-11 signals of other programs' customs end no broker",
+        arguments: [SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGXFSZ])
+    func foreign(signal: Int32) throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let (process, _) = try desk.serve()
+        kill(process.processIdentifier, signal)
+        #expect(try desk.run("project", "create", "tides").status == 0)
+        process.terminate()
+        #expect(desk.finish(process).status == 0)
+    }
+
+    @Test("OPS-11 SIGQUIT ends a broker at once, and the next start recovers the folder")
+    func quit() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let (process, _) = try desk.serve()
+        #expect(try desk.run("project", "create", "tides").status == 0)
+        kill(process.processIdentifier, SIGQUIT)
+        let end = desk.finish(process)
+        #expect(end.status == SIGQUIT && process.terminationReason == .uncaughtSignal, "\(end)")
+        #expect(!end.err.contains("crashed"))
+        let (next, _) = try desk.serve()
+        #expect(try desk.run("project", "list").out.contains("tides"))
+        next.terminate()
+        #expect(desk.finish(next).err.contains("is recovered"))
+    }
 }

@@ -4,6 +4,7 @@
 // `martlet serve` with a gateway. Rests on the embedding API and ProgramParts.
 
 import ArgumentParser
+import Glibc
 import Logging
 import Martlet
 import MartletAnswers
@@ -14,7 +15,7 @@ struct ServeCommand: ReportingCommand {
         abstract: "Run a broker.",
         discussion: """
             Prints one line when it listens. SIGINT (Ctrl-C), SIGTERM or SIGHUP tells clients to go, finishes \
-            what was accepted, and ends with 0; a second signal ends at once. With --tls-certificate, \
+            what was accepted, and ends with 0; a signal 3 seconds later ends at once. With --tls-certificate, \
             --http-certificate or --xmpp-certificate, with a file of settings, or under a service \
             manager (NOTIFY_SOCKET), SIGHUP reads certificates, keys, limits and log level again \
             instead. Logs go to standard error. With --http, SDKs of the original system are served too, and with --xmpp app servers \
@@ -96,6 +97,7 @@ private struct Serving {
             throw ValidationError("--web-clients needs --http: pages register over HTTP.")
         }
         let part = http.isWanted ? try ProgramParts.requiredGateway() : nil
+        try ProcessStart.requireThreads(Self.threads(loops: options.loops))
         let interrupt = Interrupt.prepare()
         try Terminal.writeFromThread(options.logFormat)
         DescriptorLimit.raise()
@@ -158,6 +160,13 @@ private struct Serving {
         }
     }
 
+    /// Threads of a broker with a gateway: the loops, Swift's tasks and the event loops of the gateway by the core, and some
+    /// for files, names and the store.
+    private static func threads(loops: Int) -> Int {
+        let cores = max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
+        return (loops > 0 ? loops : cores) + 2 * cores + 8
+    }
+
     /// OPS-11: reads certificates, limits and the log level again. A fault of one setting does not touch the others.
     private func reload(
         _ broker: Broker, _ gateway: (any PreparedGateway)?, _ logger: Logger,
@@ -218,7 +227,7 @@ private struct Serving {
     }
 
     private static let finishing =
-        "Finishing what was accepted; a second signal ends at once"
+        "Finishing what was accepted; another signal ends at once"
 
     private func tellReady(
         _ broker: Broker, _ gateway: GatewayPlaces, metrics: MetricsListener?

@@ -1,22 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SIGINT, SIGTERM and SIGHUP: the first signal asks for an orderly end, the second ends the process at once. The
-// signal handler only counts and writes a byte; a thread reads the byte and resumes the waiting tasks. A command may
-// take SIGHUP as the wish to read its files again (OPS-11). Rests on POSIX signals.
+// SIGINT, SIGTERM and SIGHUP: the first signal asks for an orderly end. One that follows within seconds is the same wish
+// told twice: `timeout` of coreutils, npm and a terminal's process group do that within milliseconds. A later one ends the
+// process at once. The signal handler looks at the clock and writes a byte; a thread reads the byte and resumes the waiting
+// tasks. A command may take SIGHUP as the wish to read its files again (OPS-11). The article Operating has a table of all
+// signals. Rests on POSIX signals.
 
 import Glibc
+import Martlet
 import Synchronization
 
 enum Interrupt {
-    private static let count = Atomic<Int32>(0)
+    /// The time of the first signal, in monotonic milliseconds; 0 before.
+    private static let firstMilliseconds = Atomic<Int64>(0)
     private static let writingEnd = Atomic<Int32>(-1)
 
     /// Bytes that the signal handlers write.
     private static let endByte: UInt8 = 0
     private static let reloadByte: UInt8 = 1
 
-    /// Takes over the three signals, and ignores SIGPIPE, because the reader of the log may go away. Every wait on
-    /// the returned waiter, begun or to come, ends with the first signal.
+    /// For all commands, at the beginning. A write beyond the limit of a file's size fails instead of ending the process,
+    /// so that the reason can be told. SIGQUIT has its usual effect: the Swift runtime would print a backtrace for
+    /// seconds, and go on.
+    static func prepareAll() {
+        signal(SIGXFSZ, SIG_IGN)
+        signal(SIGQUIT, SIG_DFL)
+    }
+
+    /// Takes over the three signals. Ignores SIGPIPE, because the reader of the log may go away, and the signals of other
+    /// programs' customs (SIGUSR1 of logrotate), because their usual effect is an end without closing. Every wait on the
+    /// returned waiter, begun or to come, ends with the first signal.
     static func prepare() -> Waiter {
         var ends: [Int32] = [-1, -1]
         let failed = pipe(&ends) != 0
@@ -42,8 +55,13 @@ enum Interrupt {
         pthread_detach(thread)
         var action = sigaction()
         action.__sigaction_handler.sa_handler = { _ in
-            let before = Interrupt.count.add(1, ordering: .acquiringAndReleasing).oldValue
-            if before > 0 { _exit(130) }
+            let now = Interrupt.milliseconds()
+            let (isFirst, first) = Interrupt.firstMilliseconds.compareExchange(
+                expected: 0, desired: now, ordering: .acquiringAndReleasing)
+            guard isFirst else {
+                if now - first >= Limits.laterSignalMilliseconds { _exit(130) }
+                return
+            }
             var byte = Interrupt.endByte
             _ = write(Interrupt.writingEnd.load(ordering: .acquiring), &byte, 1)
         }
@@ -52,8 +70,15 @@ enum Interrupt {
         sigaction(SIGTERM, &action, nil)
         // A process started with SIGHUP ignored (nohup) is meant to outlive the terminal.
         if !isHangupIgnored() { sigaction(SIGHUP, &action, nil) }
-        signal(SIGPIPE, SIG_IGN)
+        for ignored in [SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM] { signal(ignored, SIG_IGN) }
         return waiter
+    }
+
+    /// The monotonic clock. Safe in a signal handler.
+    private static func milliseconds() -> Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
     }
 
     /// Whether SIGHUP was ignored when the process began (nohup).

@@ -504,9 +504,12 @@ final class Environment: @unchecked Sendable {
 }
 
 func failure(_ operation: String, _ code: Int32) -> StorageError {
-    StorageError(
-        operation: operation, code: code, text: String(cString: mdb_strerror(code)),
-        isFull: code == MDB_MAP_FULL)
+    let text =
+        code == EFBIG
+        ? "the process may not write files of this size (LimitFSIZE=, ulimit -f); raise the limit"
+        : String(cString: mdb_strerror(code))
+    return StorageError(
+        operation: operation, code: code, text: text, isFull: code == MDB_MAP_FULL)
 }
 
 func check(_ code: Int32, _ operation: @autoclosure () -> String) throws(StorageError) {
