@@ -267,7 +267,7 @@ let package = Package(
             dependencies: [
                 "Martlet", "MartletBridge", "MartletClientTLS", "MartletCluster", "MartletCommand",
                 "MartletConsole", "MartletGateway", "MartletLZ4", "MartletPostgres",
-                "MartletRows", "MartletStore", "MartletWebPush", "MartletXMPP",
+                "MartletRows", "MartletStore", "MartletTransport", "MartletWebPush", "MartletXMPP",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],

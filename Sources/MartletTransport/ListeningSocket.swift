@@ -55,7 +55,19 @@ package struct ListeningSocket: ~Copyable {
         }
     }
 
+    /// Keeps a port until sockets of this process listen on it. Connections are refused meanwhile.
+    package init(reserving address: String, port: UInt16) throws(TransportError) {
+        try self.init(address: address, port: port, sendBytes: nil, backlog: nil)
+    }
+
     package init(address: String, port: UInt16, sendBytes: Int?) throws(TransportError) {
+        try self.init(address: address, port: port, sendBytes: sendBytes, backlog: Self.backlog)
+    }
+
+    /// - Parameter backlog: nil: the socket does not listen.
+    private init(
+        address: String, port: UInt16, sendBytes: Int?, backlog: Int32?
+    ) throws(TransportError) {
         func fail(_ operation: String) -> TransportError {
             TransportError.listening(operation, errno: errno, address: address, port: port)
         }
@@ -88,7 +100,9 @@ package struct ListeningSocket: ~Copyable {
             }
         }
         guard storage.withPointer({ bind(descriptor, $0, $1) }) == 0 else { throw fail("bind") }
-        guard Glibc.listen(descriptor, Self.backlog) == 0 else { throw fail("listen") }
+        if let backlog {
+            guard Glibc.listen(descriptor, backlog) == 0 else { throw fail("listen") }
+        }
         guard storage.withPointer({ getsockname(descriptor, $0, &$1) }) == 0 else {
             throw fail("getsockname")
         }

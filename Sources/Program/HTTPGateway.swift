@@ -9,6 +9,7 @@ import MartletBridge
 import MartletCommand
 import MartletConsole
 import MartletGateway
+import MartletTransport
 import MartletWebPush
 import MartletXMPP
 import ServiceLifecycle
@@ -17,6 +18,9 @@ struct HTTPGateway: GatewayPart {
     func prepare(
         _ broker: Broker, _ options: GatewayOptions, logger: Logger
     ) throws(MartletError) -> any PreparedGateway {
+        // Before anything listens: a start that fails because of one port must not welcome clients on another.
+        if let address = options.address { try Self.requireFree(address, field: "http") }
+        for address in options.xmppAddresses { try Self.requireFree(address, field: "xmpp") }
         let webPush = try Self.webPush(broker, options, logger)
         return PreparedHTTPGateway(
             broker: broker, logger: logger,
@@ -25,6 +29,16 @@ struct HTTPGateway: GatewayPart {
             xmpp: options.xmpp.isEmpty ? nil : try Self.xmpp(broker, options, logger),
             bridge: options.apns || options.webClients
                 ? try Self.bridge(broker, options, webPush, logger) : nil)
+    }
+
+    private static func requireFree(
+        _ address: BrokerConfiguration.Address, field: String
+    ) throws(MartletError) {
+        do throws(TransportError) {
+            try ListeningSocket.requireFree(address: address.host, port: address.port)
+        } catch {
+            throw MartletError(.unavailable, "\(error)", field: field)
+        }
     }
 
     private static func webPush(

@@ -44,8 +44,8 @@ public final class Broker: Sendable {
     private let keeper: NodeKeeper?
     /// nil: the port speaks plain text.
     private let tls: TLSServer?
-    /// nil without an address.
-    private let address: Announcement<AddressFile>?
+    /// nil without an address, and before the broker serves.
+    private let address = Mutex<Announcement<AddressFile>?>(nil)
     /// nil without a gateway.
     private let gatewayAddress = Mutex<Announcement<Void>?>(nil)
     /// NET-6, REG-10: the bounds on peers without a credential.
@@ -220,7 +220,7 @@ public final class Broker: Sendable {
                 case .ioUring: try started.start(on: UringTransport.self)
                 case .epoll: try started.start(on: EpollTransport.self)
                 }
-            address = Self.announce(ports, configuration, tls)
+            if !configuration.servesLater { try started.serve() }
         } catch {
             started.stop()
             inquiry.stop()
@@ -232,7 +232,20 @@ public final class Broker: Sendable {
             throw error
         }
         loops = started
-        if !ports.isEmpty { logStart() }
+        if !configuration.servesLater { tellServing() }
+    }
+
+    /// Listens, for a broker that was opened with `servesLater`. Called once.
+    /// - Throws: the reason why a loop cannot listen. The broker is then still to be closed.
+    package func serve() throws {
+        try loops.serve()
+        tellServing()
+    }
+
+    private func tellServing() {
+        guard !ports.isEmpty else { return }
+        address.withLock { $0 = Self.announce(ports, configuration, tls) }
+        logStart()
     }
 
     /// OPS-11: a line of the log that says where the broker serves, and with which certificate.
@@ -269,7 +282,8 @@ public final class Broker: Sendable {
     public func close() async throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         let (loops, inquiry, committer, store, clock) = (loops, inquiry, committer, store, clock)
-        let (address, surveys, keeper, backups) = (address, surveys, keeper, backups)
+        let address = address.withLock { $0 }
+        let (surveys, keeper, backups) = (surveys, keeper, backups)
         let disk = gauges.disk
         let (hasServed, logger) = (!ports.isEmpty, configuration.logger)
         let finish: @Sendable () -> Void = {
@@ -312,7 +326,7 @@ public final class Broker: Sendable {
         try tls.reload()
         configuration.logger.notice(
             "handshakes use the certificate from now on", metadata: tls.current.description)
-        address?.file?.change(fingerprint: tls.current.fingerprint)
+        address.withLock { $0 }?.file?.change(fingerprint: tls.current.fingerprint)
     }
 
     /// EMB-3: watchers of all projects.

@@ -121,6 +121,9 @@ public struct BrokerConfiguration: Sendable {
     /// Called during `Broker.open` with each further percent of a migration of the data folder, and at its beginning and
     /// end; nil: nobody asks.
     public var migrating: (@Sendable (MigrationProgress) -> Void)?
+    /// Whether the ports are only kept until `Broker.serve` is called, for a process that has other ports to open: a start
+    /// that fails must not welcome devices.
+    package var servesLater = false
     /// OPS-7: the broker's place in a cluster; nil: the broker is alone.
     package var cluster: ClusterConfiguration?
     /// OPS-7: the program that writes a backup of the folder to standard output, and its arguments; empty: the broker

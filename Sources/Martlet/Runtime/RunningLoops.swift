@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loops of a broker: each on a thread and a transport of its own, all with the same listeners. Rests on Loop.
+// The loops of a broker: each on a thread and a transport of its own, all with the same listeners. The loops listen only when
+// `serve` is called; the ports are kept for them from the start on, so that a start that fails has welcomed nobody. Rests on
+// Loop.
 
 import Glibc
 import MartletDelivery
@@ -8,6 +10,7 @@ import MartletEngine
 import MartletRing
 import MartletTLS
 import MartletTransport
+import Synchronization
 
 /// The parts of a broker for all loops.
 struct LoopParts: Sendable {
@@ -29,9 +32,31 @@ struct RunningLoops: Sendable {
     private struct Running: Sendable {
         let handle: LoopHandle
         let thread: SystemThread
+        /// Whether the loop shall listen and run; false: its thread ends.
+        let opening: Startup<Bool>
+        /// Told when the loop listens.
+        let listening: Startup<Void>
+    }
+
+    /// Sockets that keep the ports until the loops listen.
+    private final class Reservation: Sendable {
+        private let descriptors = Mutex<[Int32]>([])
+
+        func add(_ socket: consuming ListeningSocket) {
+            let descriptor = socket.take()
+            descriptors.withLock { $0.append(descriptor) }
+        }
+
+        func end() {
+            descriptors.withLock {
+                for descriptor in $0 { close(descriptor) }
+                $0 = []
+            }
+        }
     }
 
     private let parts: LoopParts
+    private let reservation = Reservation()
     private var running: [Running] = []
 
     init(_ parts: LoopParts) { self.parts = parts }
@@ -39,7 +64,7 @@ struct RunningLoops: Sendable {
     var count: Int { running.count }
     var handles: [LoopHandle] { running.map(\.handle) }
 
-    /// Starts the loops. Called with each kind of transport by name, so the compiler specialises a loop for each.
+    /// Starts the loops, which wait for `serve`. Called with each kind of transport by name, so the compiler specialises a loop for each.
     /// - Returns: the ports of the listeners. After an error the loops that have started are still to be stopped.
     mutating func start<Kernel: SocketTransport & ~Copyable>(
         on kernel: Kernel.Type
@@ -62,8 +87,13 @@ struct RunningLoops: Sendable {
                 perSecond: configuration.deliveriesPerSecond, nodes: committer.cluster?.nodes) : nil
         let digest = Credentials.digest(parts.administratorKey)
         let bridgeDigest = Credentials.digest(parts.bridgeCredential)
-        for address in addresses {
+        for index in addresses.indices {
+            let address = addresses[index]
             try ListeningSocket.requireFree(address: address.host, port: address.port)
+            let socket = try ListeningSocket(reserving: address.host, port: address.port)
+            // For port 0 the system chooses a port, which the loops share.
+            addresses[index].port = socket.port
+            reservation.add(socket)
         }
         let connectionsMax = Kernel.connectionsMax(
             wanted: configuration.connectionsPerLoopMax, transportCount: count)
@@ -84,8 +114,9 @@ struct RunningLoops: Sendable {
                 heartbeat: committer.pulse.heartbeat(of: "loop \(number)"), peers: parts.peers,
                 logger: configuration.logger)
             gauges.add(context.metrics)
-            let startup = Startup<(LoopHandle, [UInt16])>()
-            let listening = addresses
+            let startup = Startup<LoopHandle>()
+            let (opening, listening) = (Startup<Bool>(), Startup<Void>())
+            let places = addresses
             let thread = try SystemThread(name: "martlet-loop-\(number)") {
                 ThreadScheduling.runSoon()
                 do {
@@ -96,31 +127,33 @@ struct RunningLoops: Sendable {
                         securities: configuration.listeners.map { configuration.security(of: $0) },
                         connectionsMax: connectionsMax, counters: context.metrics.secure,
                         monotonic: context.monotonic)
-                    var ports: [UInt16] = []
-                    for address in listening {
-                        ports.append(
-                            try transport.listen(address: address.host, port: address.port))
-                    }
                     let handle = LoopHandle(
                         inbox: context.inbox, address: transport.address, waker: waker)
-                    var loop = Loop(
-                        context: context, transport: transport, connectionsMax: connectionsMax)
                     // The loop is added before its first connection: the committer and the inquiry answer the
                     // loop's requests through the handle, and the loop must hear of each message accepted from
                     // then on.
                     context.committer.add(handle)
                     context.peers.add(handle)
-                    startup.tell(.success((handle, ports)))
+                    startup.tell(.success(handle))
+                    guard try opening.wait() else { return }
+                    do {
+                        for place in places {
+                            _ = try transport.listen(address: place.host, port: place.port)
+                        }
+                    } catch { return listening.tell(.failure(error)) }
+                    var loop = Loop(
+                        context: context, transport: transport, connectionsMax: connectionsMax)
+                    listening.tell(.success(()))
                     loop.run()
                 } catch {
                     startup.tell(.failure(error))
                 }
             }
             do {
-                let (handle, ports) = try startup.wait()
-                // For port 0 the system chooses the port of the first loop, and the other loops share the port.
-                for (index, port) in ports.enumerated() { addresses[index].port = port }
-                running.append(Running(handle: handle, thread: thread))
+                running.append(
+                    Running(
+                        handle: try startup.wait(), thread: thread, opening: opening,
+                        listening: listening))
             } catch {
                 thread.join()
                 throw error
@@ -129,12 +162,24 @@ struct RunningLoops: Sendable {
         return addresses.map(\.port)
     }
 
+    /// Has the loops listen and run. Returns when all listen; after an error the loops are still to be stopped.
+    func serve() throws {
+        for loop in running {
+            loop.opening.tell(.success(true))
+            try loop.listening.wait()
+        }
+        reservation.end()
+    }
+
     /// NET-5: has the loops tell their peers to go and finish accepted requests, and waits for their threads.
     func stop() {
         for loop in running {
             _ = loop.handle.inbox.push([.shutDown])
             loop.handle.waker.wake()
+            // A loop that listens has taken its answer, and reads no other.
+            loop.opening.tell(.success(false))
         }
         for loop in running { loop.thread.join() }
+        reservation.end()
     }
 }

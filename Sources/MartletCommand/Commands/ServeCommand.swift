@@ -131,6 +131,10 @@ private struct Serving {
         let watching = manager?.watch(broker, logger)
         defer { watching?.cancel() }
         guard let gateway else {
+            do { try broker.serve() } catch {
+                try await broker.close()
+                throw error
+            }
             tellReady(broker, GatewayPlaces(), metrics: metrics)
             manager?.ready()
             await interrupt.wait()
@@ -142,6 +146,8 @@ private struct Serving {
             tasks.addTask {
                 defer { ended.continuation.finish() }
                 try await gateway.serve { places in
+                    // Devices come last: every other port is open now.
+                    try broker.serve()
                     tellReady(broker, places, metrics: metrics)
                     manager?.ready()
                 } until: {

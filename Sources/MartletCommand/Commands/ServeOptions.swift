@@ -248,7 +248,7 @@ struct ServeOptions: ParsableArguments {
         return configuration
     }
 
-    /// Opens the broker, and waits up to a second for a folder in use. Another command holds the folder for some
+    /// Opens the broker, which listens when `serve` is called, and waits up to a second for a folder in use. Another command holds the folder for some
     /// milliseconds, and so does a killed broker.
     /// - Parameters:
     ///   - hasLocalListener: whether this process must reach the broker in plain text. If no listener serves for
@@ -259,6 +259,7 @@ struct ServeOptions: ParsableArguments {
     ) async throws -> Broker {
         var configuration = configuration
         configuration.migrating = migrating
+        configuration.servesLater = true
         configuration.cluster = try place.configuration()
         configuration.backupCommand = BackupCommand.words(of: configuration.folder)
         if hasLocalListener, !configuration.listeners.contains(where: { configuration.isLocal($0) })
