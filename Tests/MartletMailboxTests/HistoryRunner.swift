@@ -79,7 +79,7 @@ enum HistoryRunner {
     /// - Parameter place: where the rows of all environments are; nil: mostly in memory.
     /// - Returns: how many it ran, and those that differed, about `failuresMax` at most.
     static func run(
-        _ seeds: Range<UInt64>, workers: Int, until end: Date = .distantFuture,
+        _ seeds: Range<UInt64>, workers: Int,
         failuresMax: Int = 1, rule: EagerMailbox.BrokenRule = .none, in place: World.Place? = nil
     ) throws -> (count: Int, failed: [FailedHistory]) {
         let failed = Mutex<[FailedHistory]>([])
@@ -96,7 +96,7 @@ enum HistoryRunner {
                 var world = try World(rows)
                 var begun = first
                 for seed in first..<min(first + historiesPerWorld, seeds.upperBound) {
-                    if failed.withLock({ $0.count }) >= failuresMax || Date() >= end { return }
+                    if failed.withLock({ $0.count }) >= failuresMax { return }
                     count.add(1, ordering: .relaxed)
                     guard let text = difference(world, seed: seed, steps: stepsMax, rule) else {
                         continue
