@@ -33,12 +33,14 @@ public final class Console: Sendable {
     /// The OpenAPI document.
     let openAPI: String
     private let log: AuditLog
+    private let queue: AuditQueue
 
     /// Makes the console of an open broker, which reads users and sessions in the broker's data folder.
     public init(_ broker: Broker, _ configuration: ConsoleConfiguration) {
         self.broker = broker
         self.configuration = configuration
         log = AuditLog(in: broker.folder)
+        queue = AuditQueue(log)
         people = People(folder: broker.folder, isSecure: configuration.isSecure) { broker.now }
         openAPI = OpenAPI.document(cookie: people.cookies.session).text
         sampler = Sampler(broker)
@@ -55,10 +57,11 @@ public final class Console: Sendable {
 
     // MARK: The log of actions
 
-    /// Writes an action to the log. The action is done, so a failure is logged only.
-    func note(_ action: String, _ what: String, in project: String?, by person: Person) {
+    /// Writes an action to the log, and returns when the action is on disk, or after a bounded wait. The action is done, so a
+    /// failure is logged only, with everything that the entry has.
+    func note(_ action: String, _ what: String, in project: String?, by person: Person) async {
         do {
-            try log.append(
+            try await queue.append(
                 AuditEntry(
                     at: broker.now, who: person.name, from: person.address, project: project,
                     action: action, what: what))
@@ -66,7 +69,8 @@ public final class Console: Sendable {
             configuration.logger.error(
                 "an action of the console is not in the log of actions",
                 metadata: [
-                    "who": "\(person.name)", "action": "\(action)", "what": "\(what)",
+                    "who": "\(person.name)", "from": "\(person.address)",
+                    "project": "\(project ?? "")", "action": "\(action)", "what": "\(what)",
                     "error": "\(error)",
                 ])
         }

@@ -36,8 +36,8 @@ struct ConsoleCall: Sendable {
 
     subscript(name: String) -> String { call[name] }
 
-    func note(_ action: String, _ what: String, in project: String?) throws {
-        console.note(action, what, in: project, by: try person)
+    func note(_ action: String, _ what: String, in project: String?) async throws {
+        await console.note(action, what, in: project, by: try person)
     }
 
     // MARK: Query

@@ -83,7 +83,7 @@ extension ConsoleRoute {
             try call.finish()
             let summary = try await call.broker.subscribe(
                 tokens, to: call["topic"], in: call.project)
-            try call.noteTopic("topic.subscribe", summary.successCount)
+            try await call.noteTopic("topic.subscribe", summary.successCount)
             return .json(TokensAnswer(summary, tokens: tokens))
         },
         ConsoleRoute(
@@ -97,7 +97,7 @@ extension ConsoleRoute {
             try call.finish()
             let summary = try await call.broker.unsubscribe(
                 tokens, from: call["topic"], in: call.project)
-            try call.noteTopic("topic.unsubscribe", summary.successCount)
+            try await call.noteTopic("topic.unsubscribe", summary.successCount)
             return .json(TokensAnswer(summary, tokens: tokens))
         },
     ]
@@ -108,8 +108,8 @@ extension ConsoleRoute {
 
 extension ConsoleCall {
     /// Notes a change of a topic. A call without a changed instance leaves no line.
-    fileprivate func noteTopic(_ action: String, _ count: Int) throws {
+    fileprivate func noteTopic(_ action: String, _ count: Int) async throws {
         guard count > 0 else { return }
-        try note(action, "\(call["topic"]), \(count) instances", in: project)
+        try await note(action, "\(call["topic"]), \(count) instances", in: project)
     }
 }

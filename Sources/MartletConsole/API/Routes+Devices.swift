@@ -121,7 +121,7 @@ extension ConsoleRoute {
             schema: .nothing
         ) { call in
             try await call.broker.unregister(call["token"], in: call.project)
-            try call.note("device.unregister", call["token"], in: call.project)
+            try await call.note("device.unregister", call["token"], in: call.project)
             return .done
         },
     ]
@@ -152,7 +152,7 @@ extension ConsoleRoute {
             try call.finish()
             let group = try await call.broker.createGroup(
                 named: name, tokens: tokens, in: call.project)
-            try call.note("group.create", name, in: call.project)
+            try await call.note("group.create", name, in: call.project)
             return .json(GroupAnswer(group))
         },
         ConsoleRoute(
@@ -177,7 +177,7 @@ extension ConsoleRoute {
             try call.finish()
             let group = try await call.broker.removeFromGroup(
                 named: call["group"], key: key, tokens: tokens, in: call.project)
-            try call.note(
+            try await call.note(
                 "group.remove", "\(call["group"]), \(tokens.count) members", in: call.project)
             return .json(GroupAnswer(group))
         },

@@ -64,7 +64,7 @@ extension ConsoleRoute {
             try await call.broker.createServiceAccount(
                 keyID: file.keyID, named: name, clientEmail: file.clientEmail,
                 publicKey: file.publicKey, in: call.project)
-            try call.note("service-account.create", file.keyID, in: call.project)
+            try await call.note("service-account.create", file.keyID, in: call.project)
             return .json(NewServiceAccountAnswer(keyID: file.keyID, file: file.json))
         },
         ConsoleRoute(
@@ -84,7 +84,7 @@ extension ConsoleRoute {
                     .invalidArgument,
                     "A kind is server, registration, service-account or ticket.", field: "kind")
             }
-            try call.note("\(call["kind"])-key.revoke", key, in: project)
+            try await call.note("\(call["kind"])-key.revoke", key, in: project)
             return .json(RevokedKeyAnswer(keyID: key))
         },
     ]
@@ -97,7 +97,7 @@ extension ConsoleRoute {
         let name = try call.text(ifThere: "name") ?? ""
         try call.finish()
         let key = try await create(call.broker, name, call.project)
-        try call.note(action, key.id, in: call.project)
+        try await call.note(action, key.id, in: call.project)
         return .json(NewKeyAnswer(project: call.project, keyID: key.id, key: key.text))
     }
 }

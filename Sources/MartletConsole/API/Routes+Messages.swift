@@ -25,7 +25,7 @@ extension ConsoleRoute {
                 let outcome =
                     draft.outgoing.sendAt == nil
                     ? "\(receipt.recipientCount) recipients" : "scheduled"
-                try call.note(
+                try await call.note(
                     "message.send", "\(id) to \(draft.about), \(outcome)", in: call.project)
             }
             var answer = SendAnswer(receipt)
@@ -85,7 +85,7 @@ extension ConsoleRoute {
         ) { call in
             let message = call["message"]
             let summary = try await call.broker.cancel(message, in: call.project)
-            try call.note("message.cancel", message, in: call.project)
+            try await call.note("message.cancel", message, in: call.project)
             return .json(
                 CancelAnswer(
                     messageID: message, wasScheduled: summary.wasScheduled,

@@ -41,7 +41,7 @@ extension ConsoleRoute {
                 try list.add(name, role: role, project: project, password: password, at: now)
                 return list.user(name)
             }
-            try call.note("user.add", "\(name), \(word)", in: project)
+            try await call.note("user.add", "\(name), \(word)", in: project)
             return .json(user.map { ConsoleUserAnswer($0) })
         },
         ConsoleRoute(
@@ -53,7 +53,7 @@ extension ConsoleRoute {
             try call.console.people.file.change { (list) throws(MartletError) in
                 try list.remove(name)
             }
-            try call.note("user.remove", name, in: nil)
+            try await call.note("user.remove", name, in: nil)
             return .done
         },
         ConsoleRoute(

@@ -45,7 +45,7 @@ extension ConsoleRoute {
             try call.finish()
             let new = try await call.broker.createProject(
                 id, conditionTopicsMax: topics)
-            try call.note("project.create", id, in: id)
+            try await call.note("project.create", id, in: id)
             return .json(NewProjectAnswer(new))
         },
         ConsoleRoute(
@@ -88,7 +88,8 @@ extension ConsoleRoute {
                     .invalidArgument, "A platform is android, apple or web.", field: "platform")
             }
             try await call.broker.deleteApp(call["app"], on: platform, in: call.project)
-            try call.note("app.delete", "\(call["platform"]) \(call["app"])", in: call.project)
+            try await call.note(
+                "app.delete", "\(call["platform"]) \(call["app"])", in: call.project)
             return .done
         },
         ConsoleRoute(
@@ -148,7 +149,7 @@ extension ConsoleRoute {
             deviceTopics.map { "device topics \($0.text)" },
         ]
         let what = changes.compactMap { $0 }.joined(separator: ", ")
-        if !what.isEmpty { try call.note("project.change", what, in: call.project) }
+        if !what.isEmpty { try await call.note("project.change", what, in: call.project) }
         return .json(
             ProjectAnswer(summary, policies, try await call.broker.limits(of: call.project)))
     }

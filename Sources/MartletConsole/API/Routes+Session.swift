@@ -67,7 +67,7 @@ extension ConsoleRoute {
             }
             cookies.append(people.cookies.begin(secret))
             person.address = call.call.peer ?? "an unknown address"
-            call.console.note("session.begin", what, in: person.project, by: person)
+            await call.console.note("session.begin", what, in: person.project, by: person)
             return .json(SessionAnswer(person), cookies: cookies)
         },
         ConsoleRoute(
@@ -89,7 +89,7 @@ extension ConsoleRoute {
         ) { call in
             let (people, person) = (call.console.people, try call.person)
             people.end(person)
-            try call.note("session.end", "", in: person.project)
+            try await call.note("session.end", "", in: person.project)
             return .text("{}", cookies: [people.cookies.end])
         },
         ConsoleRoute(
@@ -121,7 +121,7 @@ extension ConsoleRoute {
             }
             var (secret, person) = people.begin(changed, after: call.call.header("cookie") ?? "")
             person.address = former.address
-            call.console.note("user.password", user.name, in: person.project, by: person)
+            await call.console.note("user.password", user.name, in: person.project, by: person)
             return .json(SessionAnswer(person), cookies: [people.cookies.begin(secret)])
         },
     ]

@@ -192,4 +192,33 @@ struct ConsoleLogTests {
             #expect(try await entries("scheduled").isEmpty)
         }
     }
+
+    @Test(
+        "GW-9 a log that cannot be written holds nobody longer than a moment, and gets its entries later"
+    )
+    func hanging() async throws {
+        let (log, file, folder) = try Self.newLog()
+        defer { withExtendedLifetime(folder) {} }
+        // Another process with the lock holds an append as long as a disk that hangs.
+        let lock = open(file.path + ".lock", O_RDWR | O_CREAT, 0o600)
+        flock(lock, LOCK_EX)
+        let queue = AuditQueue(log, entriesMax: 2, wait: .milliseconds(10))
+        for number in 0..<3 {
+            let error = await #expect(throws: MartletError.self) {
+                try await queue.append(Self.entry("ann", "key.create", "\(number)"))
+            }
+            #expect(
+                error?.message.contains(number < 2 ? "not taken the entry yet" : "dropped") == true)
+        }
+        close(lock)
+        let patient = AuditQueue(log)
+        while log.page(project: nil, before: nil, limit: 10).entries.count < 2 {
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        try await patient.append(Self.entry("ann", "key.create", "last"))
+        #expect(
+            log.page(project: nil, before: nil, limit: 10).entries.map(\.what) == [
+                "last", "1", "0",
+            ])
+    }
 }
