@@ -257,7 +257,7 @@ let package = Package(
             dependencies: [
                 "Martlet", "MartletAccess", "MartletAnswers", "MartletClient", "MartletCluster",
                 "MartletEngine", "MartletFiles", "MartletRows", "MartletStore", "MartletTLS",
-                "MartletTransport",
+                "MartletTransport", "CSpawn",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ],

@@ -5,6 +5,7 @@
 // process in a sentence. Rests on MartletStore.
 
 import ArgumentParser
+import CSpawn
 import FoundationEssentials
 import Glibc
 import Martlet
@@ -16,10 +17,13 @@ enum ReadingProcess {
     /// SCHED_IDLE. Source: linux/sched.h.
     private static let idlePolicy: Int32 = 5
 
-    /// Lets the calling thread, and threads that it starts later, run only on cores that are free. A thread that wakes
+    /// Ends this process with the command that runs it, and lets the calling thread, and threads that it starts later, run
+    /// only on cores that are free. A thread that wakes
     /// takes the core of an idle-policy thread at once; a thread of a lower nice value may have to wait for the end of
     /// its slice. Source: sched(7).
     static func giveWay() {
+        // A killed command must not be finished behind its back.
+        martlet_end_with_parent()
         var parameter = sched_param()
         _ = sched_setscheduler(0, idlePolicy, &parameter)
     }
