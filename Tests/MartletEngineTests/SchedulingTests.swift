@@ -78,6 +78,26 @@ struct SchedulingTests {
         #expect(try bench.mailbox(instance).bodies == [[7]])
     }
 
+    @Test(
+        "REP-3: a scheduled message whose only token is gone when it is due has a report of nobody")
+    func nobodyLeft() throws {
+        let bench = try SendBench()
+        let instance = try bench.register()
+        let (accepted, _) = try bench.accepted(
+            scheduled(.token(instance.token.text), in: 10, bench))
+        _ = try bench.apply(
+            .unregisterToken(project: bench.tides, token: instance.token.text))
+        bench.wait(seconds: 20)
+        #expect(fanouts(try bench.advance()).isEmpty)
+        let (now, limits) = (bench.now, bench.limits)
+        let counts = try bench.store.read { (transaction) throws in
+            try Reports.message(
+                accepted.messageNumber, in: bench.tides, limits: limits, now: now, transaction
+            )?.counts
+        }
+        #expect(counts?[.targeted] == 0)
+    }
+
     private func rotate(_ instance: Instance, _ bench: SendBench) throws -> Token {
         let outcome = try bench.apply(
             .rotate(

@@ -21,6 +21,11 @@ struct ResolvedTarget {
     var instances: Instances
     /// The listed instances of a group or of several targets; nil: the answer lists no instances.
     var named: NamedInstances?
+
+    /// The target of a message for whom nobody is left. No recipient reads where it is from.
+    static var nobody: ResolvedTarget {
+        ResolvedTarget(kind: .token, from: "", instances: .many(.none))
+    }
 }
 
 extension Audiences {

@@ -135,7 +135,7 @@ extension Engine {
             Acceptance(messageNumber: number, recipientCount: 0, named: named), fanouts: [])
     }
 
-    /// Sends a scheduled or deferred message. If sending is not possible any more, no sender is told.
+    /// Sends a scheduled or deferred message. If nobody is left who could get it, its report says so, as no sender waits.
     /// - Parameter isLate: the message was deferred. Its now-or-never variants are over (TTL-2).
     mutating func send(
         _ due: ScheduledMessage, isLate: Bool = false, now: Instant,
@@ -149,15 +149,16 @@ extension Engine {
         dispatch.addressees = addressees
         // The broker may have been stopped for longer than the time to live.
         dispatch.variants.removeAll { (isLate || $0.isStored) && $0.expires <= now }
-        let target: ResolvedTarget
-        let recipients: Recipients?
+        var target = ResolvedTarget.nobody
+        var recipients: Recipients?
         do throws(Obstacle) {
             target = try audiences.resolve(dispatch, in: project, storage)
             recipients = try self.recipients(
                 of: &dispatch, among: target.instances, without: message.notReceived,
                 in: project.number, storage)
         } catch {
-            return .refused(try error.refusal())
+            // REP-3: whom the message was for is gone, which only its report tells.
+            _ = try error.refusal()
         }
         return try send(dispatch, to: recipients, of: target, in: project, now: now, storage)
     }
