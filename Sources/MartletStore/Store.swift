@@ -48,7 +48,7 @@ package struct StoreConfiguration: Sendable {
 
     /// Called when the folder was not closed by its last owner and is recovered, with the number of transactions that
     /// the journal had and the data file had not.
-    package var recovered: (@Sendable (UInt64) -> Void)?
+    package var recovered: (@Sendable (_ transactions: UInt64, _ isComplete: Bool) -> Void)?
 
     /// Called when the store has opened its folder again after a failure of the disk, on the writing thread.
     package var reopened: (@Sendable () -> Void)?
@@ -119,7 +119,9 @@ package final class Store: Sendable {
     /// - Throws: `StoreOpenError` or `StorageError`.
     package init(_ configuration: StoreConfiguration) throws {
         let folder = try OpenFolder.open(configuration)
-        if folder.repeatedTransactions > 0 { configuration.recovered?(folder.repeatedTransactions) }
+        if folder.repeatedTransactions > 0 {
+            configuration.recovered?(folder.repeatedTransactions, folder.isComplete)
+        }
         environment = Environment(
             folder, faults: configuration.faults, configuration: configuration)
         faults = configuration.faults
@@ -230,6 +232,6 @@ package final class Store: Sendable {
     /// OPS-12: whether the disk has too little room for new content. Commands that free room are still accepted.
     package var isShortOfRoom: Bool { environment.isShortOfRoom }
 
-    /// The address space of the map and the used part of the file, in bytes.
+    /// The address space of the map and the pages in use, in bytes.
     package var size: (map: Int, used: Int) { environment.size }
 }

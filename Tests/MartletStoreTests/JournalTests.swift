@@ -145,6 +145,8 @@ struct JournalTests {
         let before = try Files(of: bench.folder.data)
         _ = try bench.accepted(.topic("nobody"), in: ProjectNumber(0))
         var left = try Files(of: bench.folder.data)
+        // LMDB writes its pages behind the record.
+        left.files["data.mdb"] = before.files["data.mdb"]
         let name = Self.names.dropFirst().first { before.files[$0] != left.files[$0] }!
         let changed = zip(before.files[name]!, left.files[name]!).enumerated()
             .first { $1.0 != $1.1 }!.offset
@@ -272,16 +274,13 @@ struct JournalTests {
             try Files(of: bench.folder.data).write(to: folder.data)
             try FileManager.default.removeItem(atPath: folder.data + "/" + name)
             expectRefused()
-            // One that is empty was just being made.
-            let empty = Data()
+            // One that is empty is no journal that was just being made: the data file has seen one.
             try early.write(to: folder.data)
             for name in Self.names.dropFirst() {
-                try empty.write(to: URL(filePath: folder.data + "/" + name))
+                try Data().write(to: URL(filePath: folder.data + "/" + name))
             }
             try FileManager.default.removeItem(atPath: folder.data + "/" + name)
-            let store = try Store(StoreConfiguration(folder: folder.data, mapBytes: 1 << 24))
-            #expect(try store.read { try $0.projects.projects(after: "", limit: 10).count } == 1)
-            store.close()
+            expectRefused()
         }
     }
 }

@@ -85,6 +85,8 @@ struct RawStore {
         try open { transaction, handle in
             for name in entries(transaction, handle).keys {
                 let table = String(decoding: name, as: UTF8.self)
+                // A store that was not closed has a row beside its tables.
+                if table == "journal mark" { continue }
                 var handle: MDB_dbi = 0
                 let code = mdb_dbi_open(transaction, table, 0, &handle)
                 guard code == 0 else { return code }

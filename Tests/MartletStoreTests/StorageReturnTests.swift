@@ -96,6 +96,29 @@ struct StorageReturnTests {
         #expect(try bench.rowCounts([.collections, .due]) == [1, 0])
     }
 
+    @Test(
+        "Devices that leave a thousand topics each make the file little larger, and the room is free behind them"
+    )
+    func leaving() throws {
+        let bench = try StoredBench()
+        let project = try bench.project("tides")
+        let instances = try bench.register(120, in: "tides")
+        for topic in 0..<1000 {
+            _ = try bench.change(.subscribe, "topic-\(topic)", instances, in: project)
+        }
+        try bench.files.checkpoint()
+        let before = try bench.fileBytes
+        for instance in instances {
+            _ = try bench.apply(.unregisterToken(project: project, token: instance.token.text))
+        }
+        // Without checkpoints in between it would be a megabyte for each.
+        #expect(try bench.fileBytes - before < 100 << 20)
+        try bench.sweep()
+        try bench.files.checkpoint()
+        #expect(bench.files.size.used < 4 << 20)
+        try bench.expectClean()
+    }
+
     @Test("COL-1: of what one device's messages replace, few rows are left, and no bodies")
     func collapsed() throws {
         let bench = try StoredBench()

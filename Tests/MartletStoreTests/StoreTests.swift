@@ -144,20 +144,26 @@ struct StoreTests {
         "A folder of an older format without a later table is refused, and says which",
         arguments: [StoreConfiguration.Purpose.serving, .trial])
     func olderFormat(purpose: StoreConfiguration.Purpose) throws {
-        let bench = try StoredBench()
-        try bench.reopen { folder in
-            let raw = RawStore(folder: folder)
-            try raw.change("meta", Array("format".utf8), little(4 as UInt32))
-            try raw.drop(Table.allCases.last!.name)
-            do {
-                var configuration = StoreConfiguration(folder: folder)
-                configuration.purpose = purpose
-                _ = try Store(configuration)
-                Issue.record("the folder was opened")
-            } catch StoreOpenError.olderFormat(let found, let known) {
-                #expect(found == 4 && known == 13)
-            }
-            try raw.change("meta", Array("format".utf8), little(13 as UInt32))
+        let folder = TemporaryFolder()
+        try Store(StoreConfiguration(folder: folder.data)).close()
+        let raw = RawStore(folder: folder.data)
+        try raw.change("meta", Array("format".utf8), little(4 as UInt32))
+        try raw.drop(Table.allCases.last!.name)
+        var configuration = StoreConfiguration(folder: folder.data)
+        configuration.purpose = purpose
+        do {
+            _ = try Store(configuration)
+            Issue.record("the folder was opened")
+        } catch StoreOpenError.olderFormat(let found, let known) {
+            #expect(found == 4 && known == 13)
+        }
+        // A table of this format does not begin anew.
+        try raw.change("meta", Array("format".utf8), little(13 as UInt32))
+        do {
+            _ = try Store(configuration)
+            Issue.record("the folder was opened")
+        } catch StoreOpenError.damaged(_, let text) {
+            #expect(text.contains("'\(Table.allCases.last!.name)'"))
         }
     }
 

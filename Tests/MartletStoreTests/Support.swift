@@ -33,6 +33,14 @@ final class StoredBench: Bench {
 
     var files: Store { store as! Store }
 
+    /// The length of the data file.
+    var fileBytes: Int {
+        get throws {
+            try URL(filePath: folder.data + "/data.mdb").resourceValues(forKeys: [.fileSizeKey])
+                .fileSize ?? 0
+        }
+    }
+
     init(
         mapBytes: Int = 1 << 24, limits: MailboxLimits = .none, checkpointCommitsMax: Int = 1000,
         faults: StoreFaults? = nil

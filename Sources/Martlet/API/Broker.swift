@@ -120,9 +120,11 @@ public final class Broker: Sendable {
             MigrationLog.log(event, to: logger)
             if let progress = MigrationProgress(event) { migrating?(progress) }
         }
-        storing.recovered = { transactions in
+        storing.recovered = { transactions, isComplete in
             logger.notice(
-                "the folder was not closed and is recovered; nothing that was accepted is lost",
+                isComplete
+                    ? "the folder was not closed and is recovered; nothing that was accepted is lost"
+                    : "the folder was not closed and is recovered up to the end of its journal",
                 metadata: ["transactions": "\(transactions)"])
         }
         storing.reopened = {

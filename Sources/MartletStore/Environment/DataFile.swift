@@ -81,6 +81,20 @@ struct DataFile: ~Copyable {
         return max(first, try file.meta(at: 1).transaction)
     }
 
+    /// The mark of the newest transaction; nil if it has none, or none that can be read: a crash of the machine may leave a
+    /// meta page whose other pages were not written.
+    static func newestMark(at path: String) throws(StoreOpenError) -> JournalMark? {
+        guard var file = try DataFile(at: path) else { return nil }
+        let (first, second) = (try file.meta(at: 0), try file.meta(at: 1))
+        return file.mark(first.transaction < second.transaction ? second : first)
+    }
+
+    /// The mark of the transaction with this meta page; nil as above.
+    static func mark(ofMeta page: [UInt8], at path: String) throws(StoreOpenError) -> JournalMark? {
+        guard var file = try DataFile(at: path) else { return nil }
+        return file.mark(try file.meta(page, "checkpoint's"))
+    }
+
     /// Restores the state of a checkpoint: both meta pages become the checkpoint's meta page.
     static func restore(_ base: JournalFile.Base, at path: String) throws(StoreOpenError) {
         invariant(base.meta.count == Self.metaBytes, "A checkpoint has a whole meta page.")
@@ -144,16 +158,22 @@ struct DataFile: ~Copyable {
     }
 
     private mutating func meta(at number: Int) throws(StoreOpenError) -> Meta {
-        let page = try bytes(at: number * pageBytes, count: Self.metaBytes)
+        let before = pageBytes
+        let meta = try meta(
+            try bytes(at: number * pageBytes, count: Self.metaBytes),
+            number == 0 ? "first" : "second")
+        guard number == 0 || before == pageBytes else { throw damaged("its pages have no size") }
+        return meta
+    }
+
+    private mutating func meta(_ page: [UInt8], _ name: String) throws(StoreOpenError) -> Meta {
         guard page.u16(10) & Flag.meta != 0, page.u32(16) == Self.magic,
             page.u32(20) == Self.version
-        else {
-            throw damaged("its \(number == 0 ? "first" : "second") page is not that of a store")
-        }
+        else { throw damaged("its \(name) page is not that of a store") }
         let stated = Int(page.u32(40))
-        guard stated.nonzeroBitCount == 1, (512...65_536).contains(stated),
-            number == 0 || stated == pageBytes
-        else { throw damaged("its pages have no size") }
+        guard stated.nonzeroBitCount == 1, (512...65_536).contains(stated) else {
+            throw damaged("its pages have no size")
+        }
         pageBytes = stated
         return Meta(
             lastPage: page.u64(136), transaction: page.u64(144), freeRoot: page.u64(80),
@@ -174,6 +194,38 @@ struct DataFile: ~Copyable {
             Int(page.u16(12)) >= Self.headerBytes
         else { throw damaged("page \(number) is not what it should be") }
         return page
+    }
+
+    /// The mark in the tree of a meta page; nil if there is none, or if the way to it leads through a damaged page.
+    private func mark(_ meta: Meta) -> JournalMark? {
+        var number = meta.mainRoot
+        for _ in 0..<Self.depthMax {
+            guard number != Self.noPage, let page = try? tree(number, meta) else { return nil }
+            let isBranch = page.u16(10) & Flag.branch != 0
+            var child: UInt64?
+            for index in 0..<((Int(page.u16(12)) - Self.headerBytes) / 2) {
+                let node = Int(page.u16(Self.headerBytes + 2 * index))
+                guard node + 8 <= page.count, node + 8 + Int(page.u16(node + 6)) <= page.count
+                else {
+                    return nil
+                }
+                let value = node + 8 + Int(page.u16(node + 6))
+                let key = page[(node + 8)..<value]
+                let low = UInt64(page.u16(node)) | UInt64(page.u16(node + 2)) << 16
+                if isBranch {
+                    // The key of the first node stands for all that are lower.
+                    guard index == 0 || !JournalMark.key.lexicographicallyPrecedes(key) else {
+                        break
+                    }
+                    child = low | UInt64(page.u16(node + 4)) << 32
+                } else if key.elementsEqual(JournalMark.key), value + Int(low) <= page.count {
+                    return JournalMark(Array(page[value..<(value + Int(low))]))
+                }
+            }
+            guard let child else { return nil }
+            number = child
+        }
+        return nil
     }
 
     /// Counts the free pages with a number of at least `start`.

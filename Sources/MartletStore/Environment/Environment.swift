@@ -279,7 +279,9 @@ final class Environment: @unchecked Sendable {
             return try check(mdb_txn_commit(raw.transaction), "commit")
         }
         let began = Self.nanoseconds()
-        do throws(StorageError) { try journal.append(&changes.pointee) } catch {
+        do throws(StorageError) {
+            try journal.append(&changes.pointee, of: raw.transaction)
+        } catch {
             mdb_txn_abort(raw.transaction)
             isToBeReopened = journal.isInTrouble
             throw error
@@ -443,11 +445,14 @@ final class Environment: @unchecked Sendable {
         return pageCount * pageBytes
     }
 
-    /// The size of the map, and the part of the map in use, in bytes.
+    /// The size of the map, and the bytes of all pages in use. Counting the free ones looks at each transaction whose freed
+    /// pages were not taken again.
     var size: (map: Int, used: Int) {
         pthread_rwlock_rdlock(gate)
         defer { pthread_rwlock_unlock(gate) }
-        return isClosed || lost != nil ? (0, 0) : sizeWhileOpen
+        guard !isClosed, lost == nil else { return (0, 0) }
+        let size = sizeWhileOpen
+        return (size.map, size.used - freeBytes())
     }
 
     private var sizeWhileOpen: (map: Int, used: Int) {

@@ -22,6 +22,8 @@ struct OpenFolder {
     let isWritten: Bool
     /// Transactions that were on disk in the journal alone, because the last owner did not close the folder.
     let repeatedTransactions: UInt64
+    /// Whether it was compared that the journal has all records, so that none of them is lost.
+    let isComplete: Bool
     /// The owner beside whom the process reads; nil: the process itself holds the folder.
     let owner: StoreOwner?
 
@@ -61,6 +63,7 @@ struct OpenFolder {
         var firstHandle: MDB_dbi = 0
         let journal: Journal?
         let repeatedTransactions: UInt64
+        let isComplete: Bool
         do {
             // A restore may have begun and ended in the meantime.
             try Self.requireNoRestore(in: folder)
@@ -77,7 +80,9 @@ struct OpenFolder {
             // The owner changes the journal and the file's first pages at any time.
             let isAlone = purpose != .beside
             let files = isAlone ? try Self.journalFiles(in: folder, creating: keepsJournal) : []
-            var recovery = try Recovery(files, dataFile: dataFile)
+            var recovery =
+                isAlone
+                ? try Recovery(files, dataFile: dataFile, isReopened: held != nil) : .beside
             if held != nil, recovery.result.base == nil {
                 throw StoreOpenError.damaged(dataFile, text: "its journal is missing")
             }
@@ -110,9 +115,11 @@ struct OpenFolder {
             defer { if !isWithJournal { mdb_txn_abort(snapshot) } }
             while true {
                 do {
-                    firstHandle = try Self.openTables(environment, purpose)
+                    firstHandle = try Self.openTables(
+                        environment, purpose, marked: keepsJournal && recovery.result.base != nil)
                     if !purpose.isReading {
-                        try Self.replay(&recovery, environment, firstHandle)
+                        try Self.replay(
+                            &recovery, environment, firstHandle, marking: keepsJournal)
                     }
                     break
                 } catch let error as StorageError where error.isFull {
@@ -122,6 +129,7 @@ struct OpenFolder {
                 }
             }
             repeatedTransactions = recovery.result.number - (recovery.result.base?.number ?? 0)
+            isComplete = recovery.result.isComplete
             mdb_env_set_flags(environment, UInt32(MDB_NOSYNC), 1)
             journal =
                 keepsJournal
@@ -144,6 +152,7 @@ struct OpenFolder {
         self.journal = journal
         isWritten = !purpose.isReading
         self.repeatedTransactions = repeatedTransactions
+        self.isComplete = isComplete
     }
 
     /// Opens a folder again whose lock the process holds, and recovers the store as after a crash. A failure leaves
@@ -172,20 +181,24 @@ struct OpenFolder {
 
     /// Opens the tables and checks the format version.
     ///
+    /// - Parameter marked: whether the journal goes on to which the data file's mark belongs. Another mark is removed.
     /// - Returns: the handle of the first table.
     private static func openTables(
-        _ environment: OpaquePointer, _ purpose: StoreConfiguration.Purpose
+        _ environment: OpaquePointer, _ purpose: StoreConfiguration.Purpose, marked: Bool
     ) throws -> MDB_dbi {
         var transaction: OpaquePointer?
         try check(
             mdb_txn_begin(environment, nil, purpose.environmentFlags, &transaction), "begin")
         var firstHandle: MDB_dbi = 0
         do {
+            // In a file that has tables, one that is missing is damage, and must not begin anew.
+            let isNew = try isEmpty(transaction!)
+            let flags = isNew || purpose != .serving ? purpose.tableFlags : 0
             for table in Table.allCases {
                 var handle: MDB_dbi = 0
-                try check(
-                    mdb_dbi_open(transaction, table.name, purpose.tableFlags, &handle),
-                    "open table \(table.name)")
+                let code = mdb_dbi_open(transaction, table.name, flags, &handle)
+                if code == MDB_NOTFOUND { throw Self.lacks(table) }
+                try check(code, "open table \(table.name)")
                 // LMDB numbers tables in the order of their first opening.
                 if table.rawValue == 0 { firstHandle = handle }
                 guard handle == firstHandle + MDB_dbi(table.rawValue) else {
@@ -197,6 +210,7 @@ struct OpenFolder {
                     try Self.checkFormat(Rows(raw), purpose)
                 }
             }
+            if !marked, !purpose.isReading { try JournalMark.remove(in: transaction!) }
         } catch {
             mdb_txn_abort(transaction)
             throw error
@@ -205,11 +219,27 @@ struct OpenFolder {
         return firstHandle
     }
 
+    /// Whether the file has no table yet.
+    private static func isEmpty(_ transaction: OpaquePointer) throws(StorageError) -> Bool {
+        var main: MDB_dbi = 0
+        try check(mdb_dbi_open(transaction, nil, 0, &main), "open the tables")
+        var statistics = MDB_stat()
+        try check(mdb_stat(transaction, main, &statistics), "open the tables")
+        return statistics.ms_entries == 0
+    }
+
+    private static func lacks(_ table: Table) -> StorageError {
+        StorageError(
+            operation: "open table \(table.name)", code: MDB_CORRUPTED,
+            text: "it lacks the table '\(table.name)'", isFull: false)
+    }
+
     /// Bytes of records that one transaction repeats. Bounded because LMDB keeps a transaction's changes in memory.
     private static let replayedBytes = 4 << 20
 
     private static func replay(
-        _ recovery: inout Recovery, _ environment: OpaquePointer, _ firstHandle: MDB_dbi
+        _ recovery: inout Recovery, _ environment: OpaquePointer, _ firstHandle: MDB_dbi,
+        marking: Bool
     ) throws {
         func begin() throws(StorageError) -> LMDBTransaction {
             var transaction: OpaquePointer?
@@ -228,6 +258,10 @@ struct OpenFolder {
                 }
                 try ChangeBuffer.apply(changes, to: Rows(raw!))
                 byteCount += changes.count
+            }
+            if marking, let seed = recovery.result.base?.seed, byteCount > 0 {
+                try JournalMark(seed: seed, number: recovery.result.number).write(
+                    in: raw!.transaction)
             }
         } catch {
             if let raw { mdb_txn_abort(raw.transaction) }

@@ -30,6 +30,12 @@ final class Journal {
     static let commitsPerCheckpoint = 1000
     /// Bytes of records after which a checkpoint begins.
     private static let bytesPerCheckpoint = 16 << 20
+    /// Bytes that the data file grows by after which a checkpoint begins. Pages that were freed since the last checkpoint are
+    /// needed by its snapshot, so a transaction that changes many pages in few bytes of records takes new ones: a device that
+    /// leaves a thousand topics takes a megabyte. Behind the checkpoint these pages are used again.
+    private static let growthPerCheckpoint = 16 << 20
+    /// Bytes that the data file grows by beside a running checkpoint. Above the bound, `append` waits for its end.
+    private static let growthMax = 64 << 20
 
     /// Length of a new file, in bytes: enough for the single messages between two checkpoints. The length is
     /// reserved at once, because extending a file makes the file system write its own journal with all changes that
@@ -54,8 +60,12 @@ final class Journal {
     private var base: JournalFile.Base
     /// The number of the last record.
     private var number: UInt64
+    /// The number of the first record whose mark is in the data file. In folders of earlier programs none is yet.
+    private var firstMarkedNumber: UInt64
     /// Transactions since the last checkpoint began.
     private var commitCount = 0
+    /// The bytes that the data file had when the last checkpoint began.
+    private var usedBytesBefore = 0
     /// The snapshot that protects the pages of the base; nil: the pages are unprotected, and no transaction may
     /// write.
     private var snapshot: OpaquePointer?
@@ -84,6 +94,7 @@ final class Journal {
         try check(mdb_env_get_fd(environment, &file), "open the journal")
         dataFile = file
         number = recovered.number
+        firstMarkedNumber = recovered.isMarked ? number : number + 1
         invariant(
             recovered.number >= recovered.base?.number ?? 0,
             "A recovery repeats the records behind its base.")
@@ -92,12 +103,13 @@ final class Journal {
             recovered.base
             ?? JournalFile.Base(
                 generation: 0, number: 0, transaction: 0, seed: .random(in: 1 ... .max),
-                pageBytes: 0, meta: [])
+                pageBytes: 0, meta: [], isMarked: false)
         self.snapshot = snapshot
         // Continue in the file of the base, unless the crash interrupted a checkpoint.
         if recovered.base != nil, recovered.lastFile == current {
             offset = recovered.end
             commitCount = Int(number - base.number)
+            usedBytesBefore = usedBytes
             return
         }
         do throws(StorageError) {
@@ -117,13 +129,19 @@ final class Journal {
 
     // MARK: Transactions
 
-    /// Writes the changes as a record. On return the record is on disk, and a recovery would repeat the changes.
-    func append(_ changes: inout ChangeBuffer) throws(StorageError) {
+    /// Writes the changes of a transaction as a record, and the record's mark into the transaction. On return the record is
+    /// on disk, and a recovery would repeat the changes.
+    func append(
+        _ changes: inout ChangeBuffer, of transaction: OpaquePointer
+    ) throws(StorageError) {
         if let trouble { throw trouble }
         invariant(snapshot != nil, "The pages of the checkpoint are protected from transactions.")
         invariant(number >= base.number, "The records of the journal follow its checkpoint.")
+        try JournalMark(seed: base.seed, number: number + 1).write(in: transaction)
         let record = changes.record(number: number + 1, seed: base.seed)
-        if offset > JournalFile.blockBytes, offset + record.count > Self.bytesMax {
+        if offset > JournalFile.blockBytes,
+            offset + record.count > Self.bytesMax || grownBytes > Self.growthMax
+        {
             try checkpoint()
         }
         do throws(StorageError) {
@@ -173,6 +191,7 @@ final class Journal {
     func beginCheckpointIfDue(isShortOfRoom: Bool) {
         guard running == nil, trouble == nil,
             commitCount >= checkpointCommitsMax || offset >= Self.bytesPerCheckpoint
+                || grownBytes >= Self.growthPerCheckpoint
                 || isShortOfRoom && commitCount > 0
         else { return }
         // On failure, the next transaction tries again.
@@ -230,7 +249,8 @@ final class Journal {
         do throws(StorageError) {
             let next = JournalFile.Base(
                 generation: base.generation + 1, number: number, transaction: transaction,
-                seed: base.seed, pageBytes: pageBytes, meta: try meta(of: transaction))
+                seed: base.seed, pageBytes: pageBytes, meta: try meta(of: transaction),
+                isMarked: number >= firstMarkedNumber)
             invariant(
                 next.transaction >= base.transaction && next.number >= base.number,
                 "A checkpoint is no older than the checkpoint before.")
@@ -241,6 +261,7 @@ final class Journal {
             current = other
             offset = JournalFile.blockBytes
             commitCount = 0
+            usedBytesBefore = usedBytes
         } catch {
             mdb_txn_abort(snapshot)
             throw error
@@ -285,6 +306,14 @@ final class Journal {
         return opened!
     }
 
+    private var grownBytes: Int { usedBytes - usedBytesBefore }
+
+    private var usedBytes: Int {
+        var info = MDB_envinfo()
+        mdb_env_info(environment, &info)
+        return (info.me_last_pgno + 1) * pageBytes
+    }
+
     private var pageBytes: Int {
         var status = MDB_stat()
         mdb_env_stat(environment, &status)
@@ -304,6 +333,16 @@ final class Journal {
     }
 
     // MARK: Its end
+
+    private func removeMark() throws(StorageError) {
+        var transaction: OpaquePointer?
+        try check(mdb_txn_begin(environment, nil, 0, &transaction), "close the journal")
+        do throws(StorageError) { try JournalMark.remove(in: transaction!) } catch {
+            mdb_txn_abort(transaction)
+            throw error
+        }
+        try check(mdb_txn_commit(transaction), "close the journal")
+    }
 
     /// Runs `body` without an open snapshot. The caller has just completed a checkpoint, so the pages need no
     /// protection.
@@ -329,10 +368,13 @@ final class Journal {
         for file in files { try file.remove() }
     }
 
-    /// Ends a running checkpoint, and makes a last one if records follow the base.
+    /// Ends a running checkpoint, and makes a last one if records follow the base or if the data file has a mark: a closed data
+    /// file has all transactions, and needs no journal.
     func close() {
         if running != nil { try? endCheckpoint() }
-        if commitCount > 0 || offset > JournalFile.blockBytes { try? checkpoint() }
+        let isMarked = number >= firstMarkedNumber
+        if isMarked, trouble == nil, (try? removeMark()) != nil { firstMarkedNumber = number + 1 }
+        if commitCount > 0 || offset > JournalFile.blockBytes || isMarked { try? checkpoint() }
         if let snapshot { mdb_txn_abort(snapshot) }
         snapshot = nil
     }

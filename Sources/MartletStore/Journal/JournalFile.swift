@@ -8,7 +8,8 @@
 //
 //   first block   u64 magic ‖ u64 checksum of the rest of the block ‖ u32 version ‖ u32 bytes of a page of the data
 //                 file ‖ u64 generation ‖ u64 number of the last record before ‖ u64 transaction of the data
-//                 file ‖ u64 seed of checksums ‖ the beginning of the data file's meta page
+//                 file ‖ u64 seed of checksums ‖ the beginning of the data file's meta page ‖ u8 whether the data
+//                 file has a mark
 //   records       see `ChangeBuffer`; record numbers rise by one
 
 internal import CLMDB
@@ -23,6 +24,7 @@ final class JournalFile {
     private static let magic: UInt64 = 0x4C4E_524A_5452_414D
     private static let version: UInt32 = 1
     private static let metaOffset = 56
+    private static let markedOffset = metaOffset + DataFile.metaBytes
     /// The unit by which the file grows, in bytes; new bytes are zeros.
     private static let stepBytes = 1 << 20
     private static let zeros = ZeroBytes(count: stepBytes)
@@ -44,6 +46,9 @@ final class JournalFile {
         var pageBytes: Int
         /// The beginning of LMDB's meta page, which leads to all other pages.
         var meta: [UInt8]
+        /// Whether the data file has the mark of record `number`. False before the first record, and in folders of
+        /// earlier programs.
+        var isMarked: Bool
     }
 
     static var damaged: StorageError {
@@ -128,7 +133,8 @@ final class JournalFile {
                 transaction: block.loadLittleEndian(UInt64.self, at: 40),
                 seed: block.loadLittleEndian(UInt64.self, at: 48),
                 pageBytes: Int(block.loadLittleEndian(UInt32.self, at: 20)),
-                meta: Array(block[Self.metaOffset..<(Self.metaOffset + DataFile.metaBytes)]))
+                meta: Array(block[Self.metaOffset..<Self.markedOffset]),
+                isMarked: block[Self.markedOffset] == 1)
         }
     }
 
@@ -142,6 +148,7 @@ final class JournalFile {
         block.append(base.transaction)
         block.append(base.seed)
         block.bytes += base.meta
+        block.append(UInt8(base.isMarked ? 1 : 0))
         block.bytes += [UInt8](repeating: 0, count: Self.blockBytes - 16 - block.bytes.count)
         var header = RecordWriter()
         header.append(Self.magic)

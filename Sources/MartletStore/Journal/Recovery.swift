@@ -21,6 +21,10 @@ struct Recovery {
         var lastFile = 0
         /// The offset at which the next record can begin.
         var end = JournalFile.blockBytes
+        /// Whether the data file has the mark of the last record, once the records are repeated.
+        var isMarked = false
+        /// Whether the data file shows that the journal has every record that was ever written.
+        var isComplete = false
     }
 
     /// Transactions of the data file beyond the number of records: creation of tables, a commit that failed after
@@ -32,24 +36,36 @@ struct Recovery {
 
     /// Reads the journal and restores the meta pages of the data file.
     ///
+    /// - Parameter isReopened: whether the process that wrote the files opens them again. Its last transaction may have
+    ///   failed in LMDB after its page was written, and then has a mark whose record was taken back.
     /// - Throws: `StoreOpenError` or `StorageError`.
-    init(_ files: [JournalFile], dataFile path: String) throws {
+    init(_ files: [JournalFile], dataFile path: String, isReopened: Bool = false) throws {
         self.init(files)
-        if try look(path), let base = result.base { try DataFile.restore(base, at: path) }
+        if try look(path, isReopened: isReopened), let base = result.base {
+            try DataFile.restore(base, at: path)
+        }
     }
 
     private init(_ files: [JournalFile]) { self.files = files }
 
+    /// Nothing to restore: the owner of the folder writes to its files at any time.
+    static var beside: Recovery { Recovery([]) }
+
     /// Reads the journal.
     /// - Returns: whether the data file or the journal is newer than the last checkpoint.
-    private mutating func look(_ path: String) throws -> Bool {
+    private mutating func look(_ path: String, isReopened: Bool) throws -> Bool {
         for (index, file) in files.enumerated() {
             guard let base = try file.base(), base.generation > result.base?.generation ?? 0 else {
                 continue
             }
             (result.base, result.baseFile) = (base, index)
         }
-        guard let base = result.base else { return false }
+        guard let base = result.base else {
+            guard try DataFile.isNew(at: path) || DataFile.newestMark(at: path) == nil else {
+                throw StoreOpenError.damaged(path, text: "its journal is missing")
+            }
+            return false
+        }
         result.number = base.number
         let newest = try DataFile.newestTransaction(at: path)
         try forEachRecord { _ in }
@@ -70,13 +86,41 @@ struct Recovery {
                 text:
                     "its journal is that of another data file, or ends before its last transaction")
         }
+        if !isReopened { try compare(path, base) }
+        result.isMarked = base.isMarked || result.number > base.number
         return newest != base.transaction || result.number != base.number
+    }
+
+    /// Compares the data file's marks with the journal: that of the newest transaction, if a crash of the machine has not
+    /// left it unreadable, and that of the checkpoint.
+    private mutating func compare(_ path: String, _ base: JournalFile.Base) throws {
+        if base.isMarked {
+            let mark = try DataFile.mark(ofMeta: base.meta, at: path)
+            guard mark == JournalMark(seed: base.seed, number: base.number) else {
+                throw StoreOpenError.damaged(
+                    path,
+                    text:
+                        "it is not of the same time as its journal, as in a copy that was made while a broker served"
+                )
+            }
+        }
+        // A crash of the machine may also leave a page of long ago in place of the newest, with the mark of a former journal.
+        guard let mark = try DataFile.newestMark(at: path), mark.seed == base.seed else { return }
+        guard mark.number <= result.number else {
+            throw StoreOpenError.damaged(
+                path,
+                text:
+                    "its journal ends at record \(result.number), and transactions up to record \(mark.number) were written"
+            )
+        }
+        // The broker ends between a record and its transaction at worst.
+        result.isComplete = result.number - mark.number <= 1
     }
 
     /// Whether a folder was not closed. Changes nothing.
     static func isNeeded(_ files: [JournalFile], dataFile path: String) throws -> Bool {
         var recovery = Recovery(files)
-        return try recovery.look(path)
+        return try recovery.look(path, isReopened: false)
     }
 
     /// Repeats the changes after the checkpoint.
