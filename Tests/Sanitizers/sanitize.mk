@@ -10,6 +10,7 @@ SANITIZERS := address address-debug undefined thread memcheck
 sanitize: $(addprefix sanitize-,$(SANITIZERS))
 
 # What CI runs: the modules that need no other package, under AddressSanitizer.
+sanitize-short: PACKAGES += liblz4-dev libpq-dev
 sanitize-short: deps
 	Tests/Sanitizers/sanitize.sh short
 

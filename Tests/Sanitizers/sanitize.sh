@@ -26,6 +26,12 @@ short)
     flags=(--sanitize=address)
     export MARTLET_WITHOUT_PACKAGES=1
     : "${MARTLET_TESTS:=^Martlet(Bits|Condition|Crypto|Engine|Store|Ticket|TLS|Wire)Tests\.}"
+    # Without packages SwiftPM removes the versions of all packages.
+    if [ -e Package.resolved ]; then
+        mkdir -p "$scratch"
+        cp Package.resolved "$scratch/"
+        trap 'cp "$scratch/Package.resolved" .' EXIT
+    fi
     ;;
 address) flags=(--sanitize=address) ;;
 address-debug)
