@@ -23,7 +23,7 @@ final class WriteCheck: Sendable {
     /// What a check has to do.
     enum Step {
         case told
-        /// The result comes from the row that is being written, within so many milliseconds or not in time.
+        /// A row is being written. Wait for its result this long; after that, the answer is that none came in time.
         case wait(milliseconds: Int64)
         /// As `wait`, and the caller has the row written.
         case write(milliseconds: Int64)
