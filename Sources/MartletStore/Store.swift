@@ -50,6 +50,9 @@ package struct StoreConfiguration: Sendable {
     /// the journal had and the data file had not.
     package var recovered: (@Sendable (_ transactions: UInt64, _ isComplete: Bool) -> Void)?
 
+    /// Called when the folder is a copy of one that was open, before everything in it is read and compared.
+    package var checkingCopy: @Sendable () -> Void = {}
+
     /// Called when the store has opened its folder again after a failure of the disk, on the writing thread.
     package var reopened: (@Sendable () -> Void)?
 

@@ -22,8 +22,13 @@ struct JournalTests {
         var files: [String: Data] = [:]
 
         init(of folder: String) throws {
-            for name in JournalTests.names {
-                files[name] = try Data(contentsOf: URL(filePath: folder + "/" + name))
+            // A checkpoint may write its base meanwhile.
+            var before: [String: Data]?
+            while before != files {
+                before = files
+                for name in JournalTests.names {
+                    files[name] = try Data(contentsOf: URL(filePath: folder + "/" + name))
+                }
             }
         }
 

@@ -15,6 +15,7 @@ import Testing
 @Suite("A folder that is not what it was")
 struct WholeFolderTests {
     private static let journals = ["journal.0", "journal.1"]
+    private static let files = ["data.mdb"] + journals
     private static let blockBytes = 4096
 
     /// The offsets of the records in a file of the journal, in the order of their numbers.
@@ -36,88 +37,142 @@ struct WholeFolderTests {
         }
     }
 
-    /// - Parameter told: is called with whether nothing is lost, if the folder is recovered.
-    private static func open(
-        _ folder: String, told: @escaping @Sendable (Bool) -> Void = { _ in }
-    ) throws -> Store {
+    /// What opening a folder tells.
+    private enum Told: Equatable {
+        case checkingCopy
+        case recovered(isComplete: Bool)
+    }
+
+    private static func open(_ folder: String) throws -> (Store, [Told]) {
+        let told = Mutex<[Told]>([])
         var configuration = StoreConfiguration(folder: folder, mapBytes: 1 << 24)
-        configuration.recovered = { _, isComplete in told(isComplete) }
-        return try Store(configuration)
+        configuration.recovered = { _, isComplete in
+            told.withLock { $0.append(.recovered(isComplete: isComplete)) }
+        }
+        configuration.checkingCopy = { told.withLock { $0.append(.checkingCopy) } }
+        return (try Store(configuration), told.withLock { $0 })
+    }
+
+    /// Opens and closes a folder.
+    private static func told(_ folder: String) throws -> [Told] {
+        let (store, told) = try open(folder)
+        defer { store.close() }
+        #expect(try store.check().problemCount == 0)
+        #expect(try store.read { try $0.projects.projects(after: "", limit: 10).count } == 1)
+        return told
     }
 
     /// A folder as kill -9 leaves it: the project, and a number of transactions behind it.
-    private static func killed(transactions: Int) throws -> (StoredBench, TemporaryFolder) {
+    private static func killed(transactions: Int) throws -> TemporaryFolder {
         var random = SeededGenerator(seed: 5)
         let bench = try StoredBench()
         try bench.project("tides")
         for _ in 0..<transactions { try bench.applyRandom(&random) }
-        let folder = TemporaryFolder()
-        try copy(["data.mdb"] + journals, from: bench.folder.data, to: folder.data)
-        return (bench, folder)
+        let (folder, before) = (bench.folder, TemporaryFolder())
+        try copy(files, from: folder.data, to: before.data)
+        bench.files.close()
+        // The files stay the ones that the store had open.
+        try copy(files, from: before.data, to: folder.data)
+        return folder
     }
 
     @Test("OPS-4 a journal without its last records is refused", arguments: [1, 2, 64, 1000])
     func shortJournal(missing: Int) throws {
-        let (bench, folder) = try Self.killed(transactions: 180)
-        try withExtendedLifetime(bench) {
-            for name in Self.journals {
-                let path = URL(filePath: folder.data + "/" + name)
-                var file = try Data(contentsOf: path)
-                for record in Self.records(file).suffix(missing) {
-                    file.resetBytes(in: record.offset..<(record.offset + Self.blockBytes))
-                }
-                try file.write(to: path)
+        let folder = try Self.killed(transactions: 180)
+        for name in Self.journals {
+            let path = URL(filePath: folder.data + "/" + name)
+            var file = try Data(contentsOf: path)
+            for record in Self.records(file).suffix(missing) {
+                file.resetBytes(in: record.offset..<(record.offset + Self.blockBytes))
             }
-            let before = try Data(contentsOf: URL(filePath: folder.data + "/data.mdb"))
-            #expect(throws: StoreOpenError.self) { try Self.open(folder.data) }
-            // What is refused is left as it was, and is refused again.
-            #expect(try Data(contentsOf: URL(filePath: folder.data + "/data.mdb")) == before)
-            #expect(throws: StoreOpenError.self) { try Self.open(folder.data) }
+            try file.write(to: path)
         }
+        let before = try Data(contentsOf: URL(filePath: folder.data + "/data.mdb"))
+        #expect(throws: StoreOpenError.self) { try Self.open(folder.data) }
+        // What is refused is left as it was, and is refused again.
+        #expect(try Data(contentsOf: URL(filePath: folder.data + "/data.mdb")) == before)
+        #expect(throws: StoreOpenError.self) { try Self.open(folder.data) }
     }
 
     @Test("OPS-4 after kill -9 it is said that nothing is lost, once it was compared")
     func complete() throws {
-        let (bench, folder) = try Self.killed(transactions: 20)
-        try withExtendedLifetime(bench) {
-            let told = Mutex<[Bool]>([])
-            try Self.open(folder.data) { isComplete in told.withLock { $0.append(isComplete) } }
-                .close()
-            #expect(told.withLock { $0 } == [true])
-            // A closed folder needs no recovery.
-            try Self.open(folder.data) { isComplete in told.withLock { $0.append(isComplete) } }
-                .close()
-            #expect(told.withLock { $0 } == [true])
-        }
+        let folder = try Self.killed(transactions: 20)
+        #expect(try Self.told(folder.data) == [.recovered(isComplete: true)])
+        // A closed folder needs no recovery.
+        #expect(try Self.told(folder.data) == [])
     }
 
     @Test(
         "OPS-4 a data file that does not tell of its last transaction is recovered, and no more is said"
     )
     func unreadable() throws {
-        let (bench, folder) = try Self.killed(transactions: 20)
-        try withExtendedLifetime(bench) {
-            // A crash of the machine: of the pages behind the checkpoint only the first two came to disk.
-            let path = URL(filePath: folder.data + "/data.mdb")
-            var file = try Data(contentsOf: path)
-            let isFirst = file[144] > file[Self.blockBytes + 144]
-            let meta = isFirst ? 0 : Self.blockBytes
-            let root = file[(meta + 128)..<(meta + 136)].reversed().reduce(0) { $0 << 8 | Int($1) }
-            file.resetBytes(in: (root * Self.blockBytes)..<((root + 1) * Self.blockBytes))
-            try file.write(to: path)
-            let told = Mutex<[Bool]>([])
-            let store = try Self.open(folder.data) { isComplete in
-                told.withLock { $0.append(isComplete) }
-            }
-            defer { store.close() }
-            #expect(told.withLock { $0 } == [false])
-            #expect(try store.check().problemCount == 0)
-        }
+        let folder = try Self.killed(transactions: 20)
+        // A crash of the machine: of the pages behind the checkpoint only the first two came to disk.
+        let path = URL(filePath: folder.data + "/data.mdb")
+        var file = try Data(contentsOf: path)
+        let isFirst = file[144] > file[Self.blockBytes + 144]
+        let meta = isFirst ? 0 : Self.blockBytes
+        let root = file[(meta + 128)..<(meta + 136)].reversed().reduce(0) { $0 << 8 | Int($1) }
+        file.resetBytes(in: (root * Self.blockBytes)..<((root + 1) * Self.blockBytes))
+        try file.write(to: path)
+        #expect(try Self.told(folder.data) == [.recovered(isComplete: false)])
+    }
+
+    @Test("OPS-4 a copy of a folder that was not closed is compared in full, until it was closed")
+    func copied() throws {
+        let folder = try Self.killed(transactions: 20)
+        let copy = TemporaryFolder()
+        try Self.copy(Self.files, from: folder.data, to: copy.data)
+        #expect(
+            try Self.told(copy.data) == [.checkingCopy, .recovered(isComplete: false)])
+        #expect(try Self.told(copy.data) == [])
+        // A copy of a closed folder is as good as the folder.
+        let closed = TemporaryFolder()
+        try Self.copy(Self.files, from: copy.data, to: closed.data)
+        #expect(try Self.told(closed.data) == [])
+    }
+
+    @Test("OPS-4 a copy that was copied back over the folder's own files is compared in full")
+    func copiedBack() throws {
+        let folder = try Self.killed(transactions: 20)
+        // As cp -a and rsync --inplace do at the end.
+        try FileManager.default.setAttributes(
+            [.modificationDate: Date(timeIntervalSinceNow: -3600)],
+            ofItemAtPath: folder.data + "/data.mdb")
+        #expect(
+            try Self.told(folder.data) == [.checkingCopy, .recovered(isComplete: false)])
+    }
+
+    @Test(
+        "OPS-4 damage in a copy is found in each page that it needs",
+        arguments: 0..<30 as Range<UInt64>)
+    func damaged(seed: UInt64) throws {
+        var random = SeededGenerator(seed: seed)
+        let folder = try Self.killed(transactions: 60)
+        let whole = try Self.open(folder.data).0
+        let rows = try whole.read { try $0.check().counts }
+        try whole.checkpoint()
+        let copy = TemporaryFolder()
+        try Self.copy(Self.files, from: folder.data, to: copy.data)
+        whole.close()
+        // One page has the content of another.
+        var file = try Data(contentsOf: URL(filePath: copy.data + "/data.mdb"))
+        let pageCount = file.count / Self.blockBytes
+        let (from, to) = (random.number(2...(pageCount - 1)), random.number(2...(pageCount - 1)))
+        let page = Data(file[(from * Self.blockBytes)..<((from + 1) * Self.blockBytes)])
+        file.replaceSubrange((to * Self.blockBytes)..<((to + 1) * Self.blockBytes), with: page)
+        try file.write(to: URL(filePath: copy.data + "/data.mdb"))
+        // The page may have been a free one.
+        guard let (store, told) = try? Self.open(copy.data) else { return }
+        defer { store.close() }
+        #expect(told.first == .checkingCopy)
+        #expect(try store.read { try $0.check().counts } == rows)
+        #expect(try store.check().problemCount == 0)
     }
 
     @Test("OPS-4 a copy of a folder in use is refused, or is right", arguments: 0..<6)
     func liveCopy(order: Int) throws {
-        var names = ["data.mdb"] + Self.journals
+        var names = Self.files
         names.swapAt(0, order % 3)
         if order >= 3 { names.swapAt(1, 2) }
         let bench = try StoredBench(checkpointCommitsMax: 5)
@@ -134,7 +189,7 @@ struct WholeFolderTests {
             usleep(5000)
             let folder = TemporaryFolder()
             try Self.copy(names, from: bench.folder.data, to: folder.data)
-            guard let store = try? Self.open(folder.data) else { continue }
+            guard let (store, _) = try? Self.open(folder.data) else { continue }
             #expect(try store.check().problemCount == 0)
             #expect(try store.read { try $0.projects.projects(after: "", limit: 10).count } == 1)
             store.close()

@@ -127,6 +127,11 @@ public final class Broker: Sendable {
                     : "the folder was not closed and is recovered up to the end of its journal",
                 metadata: ["transactions": "\(transactions)"])
         }
+        storing.checkingCopy = {
+            logger.notice(
+                "the folder is a copy of one that was in use: everything in it is read and compared before it is served"
+            )
+        }
         storing.reopened = {
             logger.notice("the store was opened again after a failure of the disk; nothing is lost")
         }

@@ -13,7 +13,8 @@
 //   a tree's record u32 (of the free tree: P) ‖ u16 flags ‖ u16 depth ‖ 4 × u64 counts ‖ u64 root
 //   a node          u16 ‖ u16 ‖ u16 flags ‖ u16 key bytes ‖ key ‖ value. In a branch the first three
 //                   numbers are the child's page. In a leaf the first two are the bytes of the value;
-//                   with flag 1 the value is the number of the page where the value begins
+//                   with flag 1 the value is the number of the page where the value begins, with flag 2 it is
+//                   the record of a table's tree
 //
 // The meta page of a healthy store may name a last page beyond the end of the file, because LMDB never writes a
 // page that a transaction takes and gives back. Such pages are free, and the free tree names every free page. A
@@ -32,24 +33,26 @@ struct DataFile: ~Copyable {
 
     private static let magic: UInt32 = 0xBEEF_C0DE
     private static let version: UInt32 = 1
-    private static let headerBytes = 16
-    private static let noPage = UInt64.max
+    static let headerBytes = 16
+    static let noPage = UInt64.max
     /// Largest number of levels in a tree, as in LMDB (CURSOR_STACK).
-    private static let depthMax = 32
+    static let depthMax = 32
 
-    private enum Flag {
+    enum Flag {
         static let branch: UInt16 = 1
         static let leaf: UInt16 = 2
         static let overflow: UInt16 = 4
         static let meta: UInt16 = 8
         /// A flag of a node: the value lies in pages of its own.
         static let isLarge: UInt16 = 1
+        /// A flag of a node: the value is the record of a tree.
+        static let isTree: UInt16 = 2
     }
 
     private let path: String
     private let descriptor: Int32
     private var byteCount: Int
-    private var pageBytes = 4096
+    private(set) var pageBytes = 4096
 
     /// Checks a file.
     ///
@@ -112,7 +115,7 @@ struct DataFile: ~Copyable {
     }
 
     /// - Returns: nil if the file is missing.
-    private init?(at path: String) throws(StoreOpenError) {
+    init?(at path: String) throws(StoreOpenError) {
         descriptor = open(path, O_RDONLY | O_CLOEXEC)
         self.path = path
         byteCount = 0
@@ -126,17 +129,17 @@ struct DataFile: ~Copyable {
 
     deinit { if descriptor >= 0 { close(descriptor) } }
 
-    private var pageCount: UInt64 { UInt64(byteCount / pageBytes) }
+    var pageCount: UInt64 { UInt64(byteCount / pageBytes) }
 
-    private func damaged(_ text: String) -> StoreOpenError { .damaged(path, text: text) }
+    func damaged(_ text: String) -> StoreOpenError { .damaged(path, text: text) }
 
     // MARK: The beginning
 
-    private struct Meta {
+    struct Meta {
         var lastPage: UInt64
         var transaction: UInt64
-        var freeRoot: UInt64
-        var mainRoot: UInt64
+        var free: Tree
+        var main: Tree
     }
 
     private mutating func check() throws(StoreOpenError) {
@@ -146,8 +149,8 @@ struct DataFile: ~Copyable {
         let first = try meta(at: 0)
         let second = try meta(at: 1)
         let meta = first.transaction < second.transaction ? second : first
-        for root in [meta.freeRoot, meta.mainRoot] where root != Self.noPage {
-            _ = try tree(root, meta)
+        for tree in [meta.free, meta.main] where tree.root != Self.noPage {
+            _ = try page(tree.root, meta)
         }
         guard meta.lastPage >= pageCount else { return }
         let (behind, isOverflow) = meta.lastPage.subtractingReportingOverflow(pageCount - 1)
@@ -166,7 +169,7 @@ struct DataFile: ~Copyable {
         return meta
     }
 
-    private mutating func meta(_ page: [UInt8], _ name: String) throws(StoreOpenError) -> Meta {
+    mutating func meta(_ page: [UInt8], _ name: String) throws(StoreOpenError) -> Meta {
         guard page.u16(10) & Flag.meta != 0, page.u32(16) == Self.magic,
             page.u32(20) == Self.version
         else { throw damaged("its \(name) page is not that of a store") }
@@ -176,14 +179,14 @@ struct DataFile: ~Copyable {
         }
         pageBytes = stated
         return Meta(
-            lastPage: page.u64(136), transaction: page.u64(144), freeRoot: page.u64(80),
-            mainRoot: page.u64(128))
+            lastPage: page.u64(136), transaction: page.u64(144), free: Tree(page[40..<88]),
+            main: Tree(page[88..<136]))
     }
 
     // MARK: Trees
 
     /// Reads and checks a page of a tree.
-    private func tree(_ number: UInt64, _ meta: Meta) throws(StoreOpenError) -> [UInt8] {
+    func page(_ number: UInt64, _ meta: Meta) throws(StoreOpenError) -> [UInt8] {
         guard number >= 2, number <= meta.lastPage, number < pageCount else {
             throw damaged("page \(number), which it needs, is not in it: it was cut off")
         }
@@ -198,9 +201,9 @@ struct DataFile: ~Copyable {
 
     /// The mark in the tree of a meta page; nil if there is none, or if the way to it leads through a damaged page.
     private func mark(_ meta: Meta) -> JournalMark? {
-        var number = meta.mainRoot
+        var number = meta.main.root
         for _ in 0..<Self.depthMax {
-            guard number != Self.noPage, let page = try? tree(number, meta) else { return nil }
+            guard number != Self.noPage, let page = try? page(number, meta) else { return nil }
             let isBranch = page.u16(10) & Flag.branch != 0
             var child: UInt64?
             for index in 0..<((Int(page.u16(12)) - Self.headerBytes) / 2) {
@@ -230,74 +233,17 @@ struct DataFile: ~Copyable {
 
     /// Counts the free pages with a number of at least `start`.
     private func freePages(from start: UInt64, _ meta: Meta) throws(StoreOpenError) -> UInt64 {
-        guard meta.freeRoot != Self.noPage else { return 0 }
         var count: UInt64 = 0
-        var waiting: [(page: UInt64, depth: Int)] = [(meta.freeRoot, 1)]
-        var looked: UInt64 = 0
-        while let (number, depth) = waiting.popLast() {
-            looked += 1
-            guard depth <= Self.depthMax, looked <= pageCount else {
-                throw damaged("its list of free pages leads to itself")
-            }
-            let page = try tree(number, meta)
-            let nodes = (Int(page.u16(12)) - Self.headerBytes) / 2
-            for index in 0..<nodes {
-                let node = Int(page.u16(Self.headerBytes + 2 * index))
-                guard node + 8 <= pageBytes else {
-                    throw damaged("page \(number) is not what it should be")
-                }
-                let low = UInt64(page.u16(node)) | UInt64(page.u16(node + 2)) << 16
-                let flags = page.u16(node + 4)
-                if page.u16(10) & Flag.branch != 0 {
-                    waiting.append((low | UInt64(flags) << 32, depth + 1))
-                    continue
-                }
-                let value = node + 8 + Int(page.u16(node + 6))
-                if flags & Flag.isLarge != 0 {
-                    guard value + 8 <= pageBytes else {
-                        throw damaged("page \(number) is not what it should be")
-                    }
-                    count += try freePages(
-                        from: start, listedAt: page.u64(value), bytes: Int(low))
-                } else {
-                    guard value + Int(low) <= pageBytes, low % 8 == 0 else {
-                        throw damaged("page \(number) is not what it should be")
-                    }
-                    count += try freePages(
-                        from: start, listed: page[value..<(value + Int(low))], number)
-                }
-            }
+        try forEachEntry(of: meta.free, meta, isFree: true, pages: { _ in }) {
+            (entry) throws(StoreOpenError) in
+            for page in try freePages(entry) where page >= start { count += 1 }
         }
         return count
     }
 
-    /// Counts the free pages of a list in overflow pages.
-    private func freePages(
-        from start: UInt64, listedAt number: UInt64, bytes count: Int
-    ) throws(StoreOpenError) -> UInt64 {
-        guard number < pageCount, count % 8 == 0,
-            byteCount - Int(number) * pageBytes >= Self.headerBytes + count
-        else { throw damaged("page \(number), which it needs, is not in it: it was cut off") }
-        let list = try bytes(at: Int(number) * pageBytes + Self.headerBytes, count: count)
-        return try freePages(from: start, listed: list[...], number)
-    }
-
-    /// Counts the free pages of a list. A list is its length, followed by page numbers.
-    private func freePages(
-        from start: UInt64, listed list: ArraySlice<UInt8>, _ page: UInt64
-    ) throws(StoreOpenError) -> UInt64 {
-        let numbers = stride(from: list.startIndex, to: list.endIndex, by: 8).map { at in
-            (0..<8).reduce(UInt64(0)) { $0 | UInt64(list[at + $1]) << UInt64($1 * 8) }
-        }
-        guard let length = numbers.first, length <= UInt64(numbers.count - 1) else {
-            throw damaged("the list of free pages on page \(page) is not what it should be")
-        }
-        return UInt64(numbers.dropFirst().prefix(Int(length)).count { $0 >= start })
-    }
-
     // MARK: Reading
 
-    private func bytes(at offset: Int, count: Int) throws(StoreOpenError) -> [UInt8] {
+    func bytes(at offset: Int, count: Int) throws(StoreOpenError) -> [UInt8] {
         var buffer = [UInt8](repeating: 0, count: count)
         var done = 0
         while done < count {
@@ -316,14 +262,15 @@ struct DataFile: ~Copyable {
     }
 }
 
-extension [UInt8] {
-    fileprivate func u16(_ offset: Int) -> UInt16 {
-        UInt16(self[offset]) | UInt16(self[offset + 1]) << 8
+/// Numbers at an offset from the first byte.
+extension RandomAccessCollection<UInt8> where Index == Int {
+    func u16(_ offset: Int) -> UInt16 {
+        UInt16(self[startIndex + offset]) | UInt16(self[startIndex + offset + 1]) << 8
     }
-    fileprivate func u32(_ offset: Int) -> UInt32 {
+    func u32(_ offset: Int) -> UInt32 {
         UInt32(u16(offset)) | UInt32(u16(offset + 2)) << 16
     }
-    fileprivate func u64(_ offset: Int) -> UInt64 {
+    func u64(_ offset: Int) -> UInt64 {
         UInt64(u32(offset)) | UInt64(u32(offset + 4)) << 32
     }
 }

@@ -34,7 +34,8 @@ struct OpenFolder {
         _ folder: String, mapBytes: Int, durability: StoreConfiguration.Durability,
         purpose: StoreConfiguration.Purpose, held: Int32? = nil,
         checkpointCommitsMax: Int = Journal.commitsPerCheckpoint, faults: StoreFaults? = nil,
-        migrating: @escaping @Sendable (MigrationEvent) -> Void = { _ in }
+        migrating: @escaping @Sendable (MigrationEvent) -> Void = { _ in },
+        checkingCopy: @Sendable () -> Void = {}
     ) throws {
         try Self.requireNoRestore(in: folder)
         if purpose != .serving, Migration.isToBeEnded(in: folder) {
@@ -82,7 +83,9 @@ struct OpenFolder {
             let files = isAlone ? try Self.journalFiles(in: folder, creating: keepsJournal) : []
             var recovery =
                 isAlone
-                ? try Recovery(files, dataFile: dataFile, isReopened: held != nil) : .beside
+                ? try Recovery(
+                    files, dataFile: dataFile, isReopened: held != nil, checkingCopy: checkingCopy)
+                : .beside
             if held != nil, recovery.result.base == nil {
                 throw StoreOpenError.damaged(dataFile, text: "its journal is missing")
             }
@@ -128,13 +131,16 @@ struct OpenFolder {
                     try check(mdb_env_set_mapsize(environment, bytes), "grow")
                 }
             }
+            if recovery.result.isCopied, purpose == .serving || purpose == .recovery {
+                try Self.requireAgreement(environment, firstHandle, dataFile)
+            }
             repeatedTransactions = recovery.result.number - (recovery.result.base?.number ?? 0)
             isComplete = recovery.result.isComplete
             mdb_env_set_flags(environment, UInt32(MDB_NOSYNC), 1)
             journal =
                 keepsJournal
                 ? try Journal(
-                    environment, files, recovery.result, snapshot: snapshot,
+                    environment, dataFile, files, recovery.result, snapshot: snapshot,
                     isReopened: held != nil, checkpointCommitsMax, faults) : nil
             isWithJournal = keepsJournal
             if !keepsJournal, !purpose.isReading, !files.isEmpty {
@@ -268,6 +274,21 @@ struct OpenFolder {
             throw error
         }
         try check(mdb_txn_commit(raw!.transaction), "commit")
+    }
+
+    /// Compares all rows of a folder that was copied while it was open. Its pages are those of one tree, and may still be of
+    /// different times.
+    private static func requireAgreement(
+        _ environment: OpaquePointer, _ firstHandle: MDB_dbi, _ path: String
+    ) throws {
+        var transaction: OpaquePointer?
+        try check(mdb_txn_begin(environment, nil, UInt32(MDB_RDONLY), &transaction), "begin")
+        defer { mdb_txn_abort(transaction) }
+        let raw = LMDBTransaction(transaction!, firstHandle: firstHandle)
+        let report = try Transaction(Rows(raw)).check()
+        guard let first = report.problems.first else { return }
+        throw StoreOpenError.ofDifferentTimes(
+            path, "\(report.problemCount) problems, and the first is \(first)")
     }
 
     private static func journalFiles(in folder: String, creating: Bool) throws -> [JournalFile] {

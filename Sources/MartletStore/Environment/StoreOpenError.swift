@@ -105,6 +105,12 @@ package enum StoreOpenError: Error, Sendable, CustomStringConvertible {
 }
 
 extension StoreOpenError {
+    /// `damaged` for a copy that was made while a store was open.
+    static func ofDifferentTimes(_ file: String, _ text: String) -> StoreOpenError {
+        .damaged(
+            file, text: "it was copied while a broker served, and is of different times: \(text)")
+    }
+
     /// `folder` for an error of the system. For a refused access the text names the owner, because a folder is often
     /// restored or started by another user.
     package static func folder(_ path: String, errno code: Int32) -> StoreOpenError {

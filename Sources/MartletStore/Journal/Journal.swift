@@ -50,6 +50,8 @@ final class Journal {
     private let files: [JournalFile]
     private let checkpointCommitsMax: Int
     private let faults: StoreFaults?
+    /// What the checkpoints of the open folder are written with.
+    private var identity: FolderIdentity
     /// The index of the file that receives records.
     private var current: Int
     /// The offset of the next record.
@@ -77,19 +79,21 @@ final class Journal {
 
     /// Continues after a recovery.
     /// - Parameters:
+    ///   - dataPath: the data file of the environment.
     ///   - snapshot: the state before the changes of records were repeated. The journal ends the snapshot, unless
     ///     `init` throws.
     ///   - isReopened: a disk that fails again is no error, because the process goes on reading.
     init(
-        _ environment: OpaquePointer, _ files: [JournalFile], _ recovered: Recovery.Result,
-        snapshot: OpaquePointer, isReopened: Bool, _ checkpointCommitsMax: Int,
-        _ faults: StoreFaults?
+        _ environment: OpaquePointer, _ dataPath: String, _ files: [JournalFile],
+        _ recovered: Recovery.Result, snapshot: OpaquePointer, isReopened: Bool,
+        _ checkpointCommitsMax: Int, _ faults: StoreFaults?
     ) throws(StorageError) {
         invariant(files.count == Self.names.count, "A journal has two files.")
         self.environment = environment
         self.files = files
         self.checkpointCommitsMax = checkpointCommitsMax
         self.faults = faults
+        identity = FolderIdentity(of: [dataPath] + files.map(\.path))
         var file: mdb_filehandle_t = -1
         try check(mdb_env_get_fd(environment, &file), "open the journal")
         dataFile = file
@@ -103,10 +107,10 @@ final class Journal {
             recovered.base
             ?? JournalFile.Base(
                 generation: 0, number: 0, transaction: 0, seed: .random(in: 1 ... .max),
-                pageBytes: 0, meta: [], isMarked: false)
+                pageBytes: 0, meta: [], isMarked: false, identity: .none)
         self.snapshot = snapshot
-        // Continue in the file of the base, unless the crash interrupted a checkpoint.
-        if recovered.base != nil, recovered.lastFile == current {
+        // Continue in the file of the base, unless the crash interrupted a checkpoint or the folder was closed.
+        if let base = recovered.base, base.identity != .none, recovered.lastFile == current {
             offset = recovered.end
             commitCount = Int(number - base.number)
             usedBytesBefore = usedBytes
@@ -250,7 +254,7 @@ final class Journal {
             let next = JournalFile.Base(
                 generation: base.generation + 1, number: number, transaction: transaction,
                 seed: base.seed, pageBytes: pageBytes, meta: try meta(of: transaction),
-                isMarked: number >= firstMarkedNumber)
+                isMarked: number >= firstMarkedNumber, identity: identity)
             invariant(
                 next.transaction >= base.transaction && next.number >= base.number,
                 "A checkpoint is no older than the checkpoint before.")
@@ -368,13 +372,13 @@ final class Journal {
         for file in files { try file.remove() }
     }
 
-    /// Ends a running checkpoint, and makes a last one if records follow the base or if the data file has a mark: a closed data
-    /// file has all transactions, and needs no journal.
+    /// Makes a last checkpoint: a closed data file has all transactions and no mark, and needs no journal.
     func close() {
         if running != nil { try? endCheckpoint() }
         let isMarked = number >= firstMarkedNumber
         if isMarked, trouble == nil, (try? removeMark()) != nil { firstMarkedNumber = number + 1 }
-        if commitCount > 0 || offset > JournalFile.blockBytes || isMarked { try? checkpoint() }
+        identity = .none
+        try? checkpoint()
         if let snapshot { mdb_txn_abort(snapshot) }
         snapshot = nil
     }

@@ -9,7 +9,7 @@
 //   first block   u64 magic ‖ u64 checksum of the rest of the block ‖ u32 version ‖ u32 bytes of a page of the data
 //                 file ‖ u64 generation ‖ u64 number of the last record before ‖ u64 transaction of the data
 //                 file ‖ u64 seed of checksums ‖ the beginning of the data file's meta page ‖ u8 whether the data
-//                 file has a mark
+//                 file has a mark ‖ u64 identity of the folder while it is open
 //   records       see `ChangeBuffer`; record numbers rise by one
 
 internal import CLMDB
@@ -25,6 +25,7 @@ final class JournalFile {
     private static let version: UInt32 = 1
     private static let metaOffset = 56
     private static let markedOffset = metaOffset + DataFile.metaBytes
+    private static let identityOffset = markedOffset + 1
     /// The unit by which the file grows, in bytes; new bytes are zeros.
     private static let stepBytes = 1 << 20
     private static let zeros = ZeroBytes(count: stepBytes)
@@ -49,6 +50,8 @@ final class JournalFile {
         /// Whether the data file has the mark of record `number`. False before the first record, and in folders of
         /// earlier programs.
         var isMarked: Bool
+        /// The files that the open store writes; `none` once it is closed.
+        var identity: FolderIdentity
     }
 
     static var damaged: StorageError {
@@ -134,7 +137,9 @@ final class JournalFile {
                 seed: block.loadLittleEndian(UInt64.self, at: 48),
                 pageBytes: Int(block.loadLittleEndian(UInt32.self, at: 20)),
                 meta: Array(block[Self.metaOffset..<Self.markedOffset]),
-                isMarked: block[Self.markedOffset] == 1)
+                isMarked: block[Self.markedOffset] == 1,
+                identity: FolderIdentity(
+                    rawValue: block.loadLittleEndian(UInt64.self, at: Self.identityOffset)))
         }
     }
 
@@ -149,6 +154,7 @@ final class JournalFile {
         block.append(base.seed)
         block.bytes += base.meta
         block.append(UInt8(base.isMarked ? 1 : 0))
+        block.append(base.identity.rawValue)
         block.bytes += [UInt8](repeating: 0, count: Self.blockBytes - 16 - block.bytes.count)
         var header = RecordWriter()
         header.append(Self.magic)

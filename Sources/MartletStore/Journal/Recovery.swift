@@ -25,6 +25,8 @@ struct Recovery {
         var isMarked = false
         /// Whether the data file shows that the journal has every record that was ever written.
         var isComplete = false
+        /// Whether the files are copies of those of a folder that was open: they may be of different times.
+        var isCopied = false
     }
 
     /// Transactions of the data file beyond the number of records: creation of tables, a commit that failed after
@@ -36,12 +38,24 @@ struct Recovery {
 
     /// Reads the journal and restores the meta pages of the data file.
     ///
-    /// - Parameter isReopened: whether the process that wrote the files opens them again. Its last transaction may have
-    ///   failed in LMDB after its page was written, and then has a mark whose record was taken back.
+    /// - Parameters:
+    ///   - isReopened: whether the process that wrote the files opens them again. Its last transaction may have failed in
+    ///   LMDB after its page was written, and then has a mark whose record was taken back.
+    ///   - checkingCopy: called before all of a copy is read.
     /// - Throws: `StoreOpenError` or `StorageError`.
-    init(_ files: [JournalFile], dataFile path: String, isReopened: Bool = false) throws {
+    init(
+        _ files: [JournalFile], dataFile path: String, isReopened: Bool,
+        checkingCopy: () -> Void
+    ) throws {
         self.init(files)
         if try look(path, isReopened: isReopened), let base = result.base {
+            if result.isCopied {
+                checkingCopy()
+                do throws(StoreOpenError) { try DataFile.requireWhole(base.meta, at: path) } catch {
+                    guard case .damaged(_, let text) = error else { throw error }
+                    throw StoreOpenError.ofDifferentTimes(path, text)
+                }
+            }
             try DataFile.restore(base, at: path)
         }
     }
@@ -52,7 +66,7 @@ struct Recovery {
     static var beside: Recovery { Recovery([]) }
 
     /// Reads the journal.
-    /// - Returns: whether the data file or the journal is newer than the last checkpoint.
+    /// - Returns: whether the data file or the journal is newer than the last checkpoint, or not of the same time.
     private mutating func look(_ path: String, isReopened: Bool) throws -> Bool {
         for (index, file) in files.enumerated() {
             guard let base = try file.base(), base.generation > result.base?.generation ?? 0 else {
@@ -86,9 +100,16 @@ struct Recovery {
                 text:
                     "its journal is that of another data file, or ends before its last transaction")
         }
-        if !isReopened { try compare(path, base) }
+        if !isReopened {
+            try compare(path, base)
+            result.isCopied =
+                base.identity != .none
+                && (base.identity != FolderIdentity(of: [path] + files.map(\.path))
+                    || !FolderIdentity.isAsWritten(path))
+            if result.isCopied { result.isComplete = false }
+        }
         result.isMarked = base.isMarked || result.number > base.number
-        return newest != base.transaction || result.number != base.number
+        return result.isCopied || newest != base.transaction || result.number != base.number
     }
 
     /// Compares the data file's marks with the journal: that of the newest transaction, if a crash of the machine has not

@@ -243,7 +243,8 @@ extension OpenFolder {
                 configuration.folder, mapBytes: configuration.mapBytes,
                 durability: configuration.durability, purpose: configuration.purpose,
                 checkpointCommitsMax: configuration.checkpointCommitsMax,
-                faults: configuration.faults, migrating: configuration.migrating)
+                faults: configuration.faults, migrating: configuration.migrating,
+                checkingCopy: configuration.checkingCopy)
         }
         do {
             return try open()
