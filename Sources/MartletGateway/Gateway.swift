@@ -49,7 +49,8 @@ public final class Gateway: Sendable {
         self.doors = doors
         routes = Route.all + doors.flatMap(\.routes)
         retries = RetryTable(
-            window: .seconds(Int64(configuration.retrySeconds)), folder: broker.folder)
+            window: .seconds(Int64(configuration.retrySeconds)), folder: broker.folder,
+            isDiskHanging: { [broker] in broker.silence != nil })
         if configuration.retrySeconds > 0, !retries.isKept {
             configuration.logger.warning(
                 "repetitions of sends from before a restart will not be recognised",
@@ -251,7 +252,14 @@ public final class Gateway: Sendable {
                 call.caller = caller
             }
             if let error = fault?(call) { throw error }
-            let answer = try await handle(call, by: route)
+            let answered = call
+            // A request with a credential may wait for the disk, and must not hold up the threads of connections.
+            let answer =
+                route.access.isOfAnyone
+                ? try await handle(call, by: route)
+                : try await withTaskExecutorPreference(globalConcurrentExecutor) {
+                    try await handle(answered, by: route)
+                }
             metrics.answered(
                 route.name, status: answer.status, after: ContinuousClock.now - began)
             return answer
@@ -263,13 +271,13 @@ public final class Gateway: Sendable {
     /// REG-9: how long the credential of a head is good without a further look.
     private static let admissionLife = Duration.milliseconds(500)
 
-    /// REG-10: logs a wrong credential, and holds its refusal back if the caller's address had too many. The call is not
-    /// one of the requests in progress meanwhile.
     /// Logs a TLS handshake that failed.
     func noteFailedHandshake(_ reason: String, from peer: String) {
         refusalLog.tell(.handshake, from: peer, ["reason": "\(reason)"])
     }
 
+    /// REG-10: logs a wrong credential, and holds its refusal back if the caller's address had too many. The call is not
+    /// one of the requests in progress meanwhile.
     private func held(_ error: any Error, from call: GatewayCall) async -> any Error {
         guard let wrong = error as? WrongCredential else { return error }
         let address = call.peer.flatMap { PeerAddress($0) } ?? .loopback

@@ -85,6 +85,7 @@ package final class RetryTable: Sendable {
     private let window: Duration
     private let entriesMax: Int
     private let file: UnansweredFile?
+    private let isDiskHanging: @Sendable () -> Bool
     private let now: @Sendable () -> ContinuousClock.Instant
     private let state: Mutex<State>
 
@@ -95,13 +96,16 @@ package final class RetryTable: Sendable {
     ///   - window: time for which a left attempt is recognised; with zero, every call is sent.
     ///   - entriesMax: left attempts in memory; past the bound, the oldest is forgotten first.
     ///   - folder: folder of the file for the next process; nil: no file.
+    ///   - isDiskHanging: whether a write to the file may wait for long. The end of a connection must not.
     package init(
         window: Duration, entriesMax: Int = Limits.retriesRememberedMax, folder: String? = nil,
-        now: @escaping @Sendable () -> ContinuousClock.Instant = { ContinuousClock.now }
+        now: @escaping @Sendable () -> ContinuousClock.Instant = { ContinuousClock.now },
+        isDiskHanging: @escaping @Sendable () -> Bool = { false }
     ) {
         self.window = window
         self.entriesMax = entriesMax
         self.now = now
+        self.isDiskHanging = isDiskHanging
         file = window > .zero ? folder.flatMap { UnansweredFile(in: $0, window: window) } : nil
         let seconds = UnansweredFile.now
         var state = State()
@@ -183,8 +187,6 @@ package final class RetryTable: Sendable {
             let place = state.freePlaces.popLast() ?? state.placeCount
             state.placeCount = max(state.placeCount, place + 1)
             let attempt = SendAttempt(place: place, number: .random(in: 1...UInt64.max))
-            file?.put(
-                UnansweredSend(attempt: attempt, digest: digest, at: UnansweredFile.now))
             let run = begin(attempt, digest, work)
             state.entries[digest, default: []].append(
                 Entry(attempt: attempt, run: run, phase: .waited(delivery), began: now))
@@ -197,6 +199,8 @@ package final class RetryTable: Sendable {
     ) -> Run {
         Run {
             do {
+                // Outside the table's lock, because the disk may hang.
+                file?.put(UnansweredSend(attempt: attempt, digest: digest, at: UnansweredFile.now))
                 let answer = try await work(attempt)
                 if !(200..<300).contains(answer.status) { self.remove(digest, attempt.number) }
                 return answer
@@ -221,7 +225,7 @@ package final class RetryTable: Sendable {
             }
             let until = now() + window
             state.entries[digest]?[index].phase = .left(until: until)
-            file?.put(
+            writableFile?.put(
                 UnansweredSend(attempt: entry.attempt, digest: digest, at: UnansweredFile.now))
             state.left.append(Left(digest: digest, number: number, until: until))
             forget(&state)
@@ -238,9 +242,12 @@ package final class RetryTable: Sendable {
         else { return }
         let place = entries.remove(at: index).attempt.place
         state.entries[digest] = entries.isEmpty ? nil : entries
-        file?.remove(place: place)
+        writableFile?.remove(place: place)
         state.freePlaces.append(place)
     }
+
+    /// nil while the disk hangs.
+    private var writableFile: UnansweredFile? { isDiskHanging() ? nil : file }
 
     private func forget(_ state: inout State) {
         let now = now()

@@ -80,7 +80,9 @@ public final class GatewayServer: Service {
         }
         defer { watch?.cancel() }
         do {
-            try await server.run()
+            // Connections begin on an event loop too.
+            let loop = MultiThreadedEventLoopGroup.singleton.next()
+            try await withTaskExecutorPreference(LoopExecutor(loop)) { try await server.run() }
             await connections.waitForWebSockets()
             bound.fail(CancellationError())
         } catch {

@@ -80,7 +80,10 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
         await withTaskCancellationHandler {
             guard await value.peer.waitForHTTP() else { return value.keep() }
             guard let connection = value.take() else { return }
-            await Task { await base.handle(value: connection, logger: logger) }.value
+            let executor = LoopExecutor(channel.eventLoop)
+            await Task(executorPreference: executor) {
+                await base.handle(value: connection, logger: logger)
+            }.value
         } onCancel: {
             channel.close(promise: nil)
         }

@@ -31,7 +31,7 @@ final class LastAnswerHandler: ChannelDuplexHandler, RemovableChannelHandler {
     /// No further request is taken.
     private var isLast = false
     private var isLastWritten = false
-    /// Hummingbird answers a broken request, and ends the connection.
+    /// A request or its connection is broken. Hummingbird answers, where it can, and ends the connection.
     private var isBroken = false
 
     /// Adds a handler to a connection that speaks HTTP/1.1.
@@ -75,7 +75,10 @@ final class LastAnswerHandler: ChannelDuplexHandler, RemovableChannelHandler {
             return context.fireUserInboundEventTriggered(event)
         }
         isLast = true
-        if unansweredCount == 0, !isReading { context.close(promise: nil) }
+        guard unansweredCount == 0 else { return }
+        isLastWritten = true
+        // The rest of a broken request never comes.
+        if isBroken { context.close(promise: nil) } else { closeIfDone() }
     }
 
     /// Ends the connection because a request did not come whole in time.
@@ -89,6 +92,9 @@ final class LastAnswerHandler: ChannelDuplexHandler, RemovableChannelHandler {
             context.write(wrapOutboundOut(.head(head)), promise: nil)
             context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
         }
+        // What comes until the end has come must not be carried out.
+        isLast = true
+        isReading = false
         context.close(promise: nil)
     }
 

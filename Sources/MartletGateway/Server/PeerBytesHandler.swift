@@ -59,6 +59,11 @@ final class PeerBytesHandler: ChannelDuplexHandler {
     /// until its next request never answers.
     private var farewell: (unused: Scheduled<Void>, all: Scheduled<Void>)?
     private var isLeaving = false
+    /// HTTP/2: writes that the system has not taken whole.
+    private var unwrittenCount = 0
+    /// After GOAWAY: an end that waits for these writes.
+    private var waitingEnd: EventLoopPromise<Void>?
+    private var isOverdue = false
 
     init(_ peer: GatewayPeer, _ limit: TimeAmount) {
         self.peer = peer
@@ -258,8 +263,34 @@ final class PeerBytesHandler: ChannelDuplexHandler {
             if farewell == nil, FrameScanner.isGoAway(bytes.readableBytesView) {
                 sayFarewell(context)
             }
+            let written = promise ?? context.eventLoop.makePromise()
+            unwrittenCount += 1
+            written.futureResult.assumeIsolated().whenComplete { _ in
+                self.unwrittenCount -= 1
+                if self.unwrittenCount == 0 { self.endIfWaiting() }
+            }
+            return context.write(data, promise: written)
         }
         context.write(data, promise: promise)
+    }
+
+    /// After GOAWAY the last answers may still be on their way to a slow peer when their streams have ended.
+    func close(
+        context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?
+    ) {
+        guard mode == .all, farewell != nil, unwrittenCount > 0, !isOverdue else {
+            return context.close(mode: mode, promise: promise)
+        }
+        let waiting = waitingEnd ?? context.eventLoop.makePromise()
+        waitingEnd = waiting
+        waiting.futureResult.cascade(to: promise)
+    }
+
+    private func endIfWaiting() {
+        guard let waiting = waitingEnd else { return }
+        waitingEnd = nil
+        guard let context else { return waiting.succeed() }
+        context.close(promise: waiting)
     }
 
     private func sayFarewell(_ context: ChannelHandlerContext) {
@@ -269,7 +300,11 @@ final class PeerBytesHandler: ChannelDuplexHandler {
             self.isLeaving = true
             self.closeIfUnused()
         }
-        let all = loop.scheduleTask(in: limit) { channel.close(promise: nil) }
+        let all = loop.scheduleTask(in: limit) {
+            self.isOverdue = true
+            self.endIfWaiting()
+            channel.close(promise: nil)
+        }
         farewell = (unused, all)
     }
 
@@ -291,6 +326,7 @@ final class PeerBytesHandler: ChannelDuplexHandler {
         farewell?.unused.cancel()
         farewell?.all.cancel()
         self.context = nil
+        endIfWaiting()
         held = ByteBuffer()
     }
 }
