@@ -104,6 +104,31 @@ struct HandshakePlacesTests {
         expect(places.next(at: 2501), id(3))
     }
 
+    @Test("NET-6 peers that say nothing hold no place while others wait")
+    func unspoken() {
+        var places = places(4)
+        // Each address has one connection, and the silent ones have all places.
+        for number in 0..<4 { _ = places.arrive(id(number), from: address(number), at: 0) }
+        expect(places.yield(at: 1000), nil)
+        expect(places.arrive(id(10), from: address(10), at: 1000), false)
+        places.hear(id(1))
+        expect(places.yield(at: 50), nil)
+        expect(places.yield(at: 1000), id(0))
+        expect(places.next(at: 1000), id(10))
+        // The one that gave way waits for its next turn, behind those that came before.
+        expect(places.arrive(id(11), from: address(11), at: 1000), false)
+        expect(places.yield(at: 1000), id(2))
+        expect(places.next(at: 1000), id(0))
+        expect(places.yield(at: 1000), id(3))
+        expect(places.next(at: 1000), id(11))
+        // Only those that have just begun are left, and the one that spoke.
+        expect(places.yield(at: 1000), nil)
+        expect(places.yield(at: 1101), id(10))
+        // What comes in the same moment is not lost.
+        places.resume(id(10), from: address(10), at: 1101)
+        #expect(places.begunCount == 4)
+    }
+
     @Test("NET-6 a silent peer keeps its place before a crowd of an address that has more places")
     func slowPeer() {
         var places = places(8)

@@ -87,6 +87,8 @@ final class SecureOpening {
     var handshake: TLSHandshake?
     /// Whether the connection is in the queue of handshakes with bytes to take.
     var isStepQueued = false
+    /// Whether the connection was read, said nothing, and waits for another turn.
+    var wasRead = false
 
     init(from address: PeerAddress) { self.address = address }
 

@@ -26,20 +26,48 @@ extension SecureTransport where Kernel: ~Copyable {
     /// tells its end.
     mutating func readWaiting() {
         let now = monotonic()
-        while let id = handshakes.next(at: now) {
-            guard let link = link(id) else { continue }
-            link.pointee.phase = .shaking
-            if !link.pointee.isPaused { kernel.resumeReceive(id) }
-        }
-        while let id = handshakes.silent(at: now), let link = link(id),
+        repeat {
+            while let id = handshakes.next(at: now) {
+                guard let link = link(id) else { continue }
+                link.pointee.phase = .shaking
+                if !link.pointee.isPaused { kernel.resumeReceive(id) }
+            }
+            // Each place that a silent peer gives up is taken before another peer is judged.
+        } while setAside(at: now) || endSilent(at: now)
+    }
+
+    /// Reads no more of a peer that has said nothing, while others wait.
+    private mutating func setAside(at now: Int64) -> Bool {
+        guard let id = handshakes.yield(at: now), let link = link(id) else { return false }
+        link.pointee.phase = .unread
+        link.pointee.opening?.wasRead = true
+        kernel.pauseReceive(id)
+        return true
+    }
+
+    /// What came before the reading of a peer ended.
+    mutating func receivedLate(
+        _ id: ConnectionID, _ link: UnsafeMutablePointer<SecureLink>,
+        _ bytes: UnsafeRawBufferPointer
+    ) -> TransportEvent? {
+        guard let address = link.pointee.opening?.address else { return nil }
+        handshakes.resume(id, from: address, at: monotonic())
+        link.pointee.phase = .shaking
+        if !link.pointee.isPaused { kernel.resumeReceive(id) }
+        return feed(id, link, bytes)
+    }
+
+    /// Ends the handshake of a silent peer while others wait for its place.
+    private mutating func endSilent(at now: Int64) -> Bool {
+        guard let id = handshakes.silent(at: now), let link = link(id),
             let address = link.pointee.opening?.address
-        {
-            // `logStrangers` tells of them together: a line for each would hide other failures in a flood.
-            counters.failures.add(1, ordering: .relaxed)
-            counters.crowdedOut.add(1, ordering: .relaxed)
-            counters.crowdedFrom.withLock { $0 = address }
-            told.append(end(id, link, errno: ETIMEDOUT))
-        }
+        else { return false }
+        // `logStrangers` tells of them together: a line for each would hide other failures in a flood.
+        counters.failures.add(1, ordering: .relaxed)
+        counters.crowdedOut.add(1, ordering: .relaxed)
+        counters.crowdedFrom.withLock { $0 = address }
+        told.append(end(id, link, errno: ETIMEDOUT))
+        return true
     }
 
     /// Gives bytes to the handshake, or keeps them until the first record is whole.

@@ -20,7 +20,8 @@ extension SecureTransport where Kernel: ~Copyable {
         case .open:
             chunk = (id, UnsafeMutableRawBufferPointer(mutating: bytes))
             return openChunk()
-        case .plain, .unread, .ended, .closing: return nil
+        case .unread: return receivedLate(id, link, bytes)
+        case .plain, .ended, .closing: return nil
         }
     }
 

@@ -112,8 +112,13 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
     mutating func submitAndWait(timeoutMicroseconds: Int?) throws(TransportError) {
         stepsLeft = SecureBounds.handshakeStepsPerTurn
         batchBytes = 0
-        let mustReturn = !told.isEmpty || !steps.isEmpty
-        try kernel.submitAndWait(timeoutMicroseconds: mustReturn ? 0 : timeoutMicroseconds)
+        var timeout = timeoutMicroseconds
+        if !told.isEmpty || !steps.isEmpty {
+            timeout = 0
+        } else if handshakes.hasWaiting {
+            timeout = min(timeout ?? .max, SecureBounds.waitingMicrosecondsMax)
+        }
+        try kernel.submitAndWait(timeoutMicroseconds: timeout)
     }
 
     private mutating func handle(_ event: TransportEvent) -> TransportEvent? {
@@ -223,8 +228,10 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
         return sessions[connection.index].pointee.keptBytes
     }
 
+    /// Whether the connection has not had a turn yet.
     func isUnread(_ connection: ConnectionID) -> Bool {
-        link(connection)?.pointee.phase == .unread
+        guard let link = link(connection) else { return false }
+        return link.pointee.phase == .unread && link.pointee.opening?.wasRead == false
     }
 
     func verifiedCertificate(of connection: ConnectionID) -> VerifiedCertificate? {
@@ -246,6 +253,8 @@ enum SecureBounds {
     /// Silence of a peer in its handshake after which others get its place, in milliseconds. A lost packet is sent again
     /// after one second, after two more and after four more.
     static let silentMillisecondsMax: Int64 = 7500
+    /// Time after which the places are looked at again while connections wait, in microseconds.
+    static let waitingMicrosecondsMax = 50_000
     /// Received bytes that wait for a handshake's step, past which the connection is read from later.
     static let handshakeBytesMax = 64 * 1024
     /// Plain bytes of a send: four records. The loop sends the rest when the kernel has taken these.

@@ -43,6 +43,16 @@ package struct AddressTurns<Element> {
         return nil
     }
 
+    /// Drops the elements that are not to be kept.
+    package mutating func keep(where isKept: (Element) -> Bool) {
+        for (address, queue) in queues {
+            let kept = queue.filter(isKept)
+            count -= queue.count - kept.count
+            queues[address] = kept.isEmpty ? nil : kept[...]
+        }
+        turns = turns.filter { queues[$0] != nil }[...]
+    }
+
     /// The addresses that are served next, up to the bound of a look.
     package var nextAddresses: ArraySlice<PeerAddress> { turns.prefix(Self.looksMax) }
 

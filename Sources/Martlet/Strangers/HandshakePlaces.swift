@@ -6,13 +6,14 @@
 //
 //     arrive ──► begun ──► leave           while there is room
 //        └─────► waiting ──► begun         later: addresses in turns, each in the order of its arrivals
+//                waiting ◄── begun         a peer that says nothing lets the next one try
 //
 // A single address must not hold all places, nor some hundred silent peers keep the others out:
 //
 // - An address begins another handshake only while more places are free than it holds. One address has at most half of
-//   the places, two have a third each, and so on; there is always room for an address that has none.
-// - While others wait, a peer that has not answered for some seconds gives its place up: to one of its own address, or of
-//   an address with fewer places. So a crowd does not cost a slow peer of another address its place.
+//   the places, two have a third each, and so on.
+// - While others wait, a peer that has not answered for some seconds gives its place up to one of its own address, or of
+//   an address with fewer places. So a crowd costs no slow peer its place whose address has one alone.
 //
 // Rests on AddressTurns.
 
@@ -26,6 +27,8 @@ package struct HandshakePlaces {
         var since: Int64
         /// Whether the peer has answered, and waits for the loop.
         var isHeard = false
+        /// Whether the peer has ever sent a whole record.
+        var hasSpoken = false
     }
 
     private let placesMax: Int
@@ -38,6 +41,8 @@ package struct HandshakePlaces {
     private var order = AddressTurns<ConnectionID>()
     /// When handshakes began to wait for their peers, in this order. Some have gone on since.
     private var silences: ArraySlice<(id: ConnectionID, since: Int64)> = []
+    /// When connections were first read, in this order. Some have spoken or gone since.
+    private var unspoken: ArraySlice<(id: ConnectionID, since: Int64)> = []
 
     /// - Parameters:
     ///   - placesMax: handshakes in progress at a time.
@@ -78,7 +83,39 @@ package struct HandshakePlaces {
     }
 
     /// The peer of a handshake has sent something.
-    package mutating func hear(_ connection: ConnectionID) { begun[connection]?.isHeard = true }
+    package mutating func hear(_ connection: ConnectionID) {
+        begun[connection]?.isHeard = true
+        begun[connection]?.hasSpoken = true
+    }
+
+    /// A connection that is read and has not spoken lets a waiting one have its place, and waits for another turn. Peers
+    /// speak as soon as they are connected, so silent ones cost the others a moment each. The caller reads no more of it.
+    /// - Returns: nil if there is none, or nobody waits.
+    package mutating func yield(at now: Int64) -> ConnectionID? {
+        while hasWaiting, let first = unspoken.first {
+            guard let one = begun[first.id], !one.hasSpoken, one.since == first.since else {
+                unspoken.removeFirst()
+                continue
+            }
+            guard now - first.since > Self.unspokenMillisecondsMax else { return nil }
+            unspoken.removeFirst()
+            leave(first.id)
+            waiting.insert(first.id)
+            order.append(first.id, of: one.address)
+            return first.id
+        }
+        return nil
+    }
+
+    /// A waiting connection has spoken before its reading ended: it is read on.
+    package mutating func resume(
+        _ connection: ConnectionID, from address: PeerAddress, at now: Int64
+    ) {
+        if waiting.remove(connection) != nil { begin(connection, address, now) }
+    }
+
+    /// A ClientHello lies behind the end of TCP's handshake, and comes with it or a moment later.
+    private static let unspokenMillisecondsMax: Int64 = 100
 
     /// The loop has taken what the peer sent.
     /// - Parameter hasAnswered: whether the peer was sent something. Bytes that lead to nothing do not end a silence.
@@ -95,7 +132,9 @@ package struct HandshakePlaces {
     /// The handshake or the connection has ended. Has no effect for an unknown connection.
     package mutating func leave(_ connection: ConnectionID) {
         guard let one = begun.removeValue(forKey: connection) else {
-            waiting.remove(connection)
+            guard waiting.remove(connection) != nil else { return }
+            // Most in the order are gone when this happens, so the time is that of their arrivals.
+            if order.count > 2 * waiting.count + 64 { order.keep { waiting.contains($0) } }
             return
         }
         let count = counts[one.address, default: 1] - 1
@@ -135,6 +174,10 @@ package struct HandshakePlaces {
         begun[connection] = Begun(address: address, since: now)
         counts[address, default: 0] += 1
         note(connection, now)
+        unspoken.append((connection, now))
+        if unspoken.count > 4 * begun.count + 64 {
+            unspoken = unspoken.filter { begun[$0.id]?.hasSpoken == false }[...]
+        }
     }
 
     private func isSilent(_ one: (id: ConnectionID, since: Int64)) -> Bool {
