@@ -18,7 +18,7 @@ package final class AuditQueue: Sendable {
         var last: UInt64 = 0
         /// Entries in the queue and in the hands of the thread.
         var count = 0
-        /// Whether the thread lives. It ends when the queue is empty: most processes write an entry in minutes.
+        /// Whether the thread lives. It ends when the queue is empty: most processes write an entry every few minutes.
         var isRunning = false
     }
 

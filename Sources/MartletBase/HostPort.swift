@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HOST:PORT, as options and settings have it: the one form for all of them. Rests on nothing.
+// HOST:PORT, as options and settings have it. Rests on nothing.
 
 /// A host and a TCP port.
 package struct HostPort: Hashable, Sendable, CustomStringConvertible {

@@ -366,7 +366,7 @@ public enum Limits {
     public static let composerCharactersMax = 1024
     /// GW-9: bytes of the log of administrators' actions, after which a new file begins; the file before is kept.
     public static let auditFileBytesMax = 2 << 20
-    /// GW-9: entries of that log that wait for a disk that hangs: people of a console do no more in minutes.
+    /// GW-9: entries of that log that wait for a disk that hangs: more than the people of a console do in minutes.
     public static let auditWaitingMax = 1000
     /// GW-9: milliseconds for which an answer of the console waits for its entry. A slow disk takes an entry in less.
     public static let auditWaitMilliseconds = 5000

@@ -28,6 +28,7 @@ package struct RootCommand: AsyncParsableCommand {
               0    done
               1    refused or failed; the reason is on standard error
               64   the command line is wrong
+              130  ended by a second signal before the work was finished
 
             With --json, results are JSON on standard output, and a refusal is one JSON object on \
             standard error.
@@ -64,7 +65,9 @@ extension RootCommand {
         ProgramParts.install(parts)
         Task {
             await run()
-            Glibc.exit(0)
+            guard let reason = Terminal.lostOutput else { Glibc.exit(0) }
+            Terminal.printError("martlet: The result could not be printed: \(reason).")
+            Glibc.exit(1)
         }
         dispatchMain()
     }

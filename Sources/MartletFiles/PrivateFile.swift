@@ -41,11 +41,13 @@ package struct PrivateFile: ~Copyable, Sendable {
 
     /// Gives a path new content. The file has the old content or the new, also after a loss of power: the bytes go to a
     /// new file, `path` with `.new` appended, and the new file takes the path's place when the bytes are on disk.
-    /// - Parameter prepare: called with the new file's descriptor before the file has its name.
+    /// - Parameters:
+    ///   - isSynced: whether the call waits for the disk; without, a loss of power may leave neither content.
+    ///   - prepare: called with the new file's descriptor before anything is written.
     /// - Returns: the file, open behind the last byte.
     @discardableResult
     package static func replace(
-        _ path: String, with bytes: [UInt8],
+        _ path: String, with bytes: [UInt8], isSynced: Bool = true,
         prepare: (Int32) throws(Failure) -> Void = { (_) throws(Failure) in }
     ) throws(Failure) -> PrivateFile {
         let temporary = path + ".new"
@@ -53,10 +55,10 @@ package struct PrivateFile: ~Copyable, Sendable {
         unlink(temporary)
         do throws(Failure) {
             let file = try PrivateFile(creating: temporary)
-            try file.write(bytes)
             try prepare(file.descriptor)
+            try file.write(bytes, isSynced: isSynced)
             guard rename(temporary, path) == 0 else { throw .last }
-            try syncFolder(of: path)
+            if isSynced { try syncFolder(of: path) }
             return file
         } catch {
             unlink(temporary)
@@ -65,7 +67,7 @@ package struct PrivateFile: ~Copyable, Sendable {
     }
 
     /// Appends bytes, and returns when the bytes are on disk.
-    package borrowing func write(_ bytes: [UInt8]) throws(Failure) {
+    package borrowing func write(_ bytes: [UInt8], isSynced: Bool = true) throws(Failure) {
         var rest = bytes[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Self.write(descriptor, $0) }
@@ -73,7 +75,7 @@ package struct PrivateFile: ~Copyable, Sendable {
             guard count > 0 else { throw count < 0 ? .last : Failure(code: EIO) }
             rest = rest.dropFirst(count)
         }
-        guard fsync(descriptor) == 0 else { throw .last }
+        guard !isSynced || fsync(descriptor) == 0 else { throw .last }
     }
 
     /// The system's `write`: the name is taken inside `PrivateFile`, and the module differs by platform.

@@ -50,8 +50,9 @@ package struct StoreConfiguration: Sendable {
     /// the journal had and the data file had not.
     package var recovered: (@Sendable (_ transactions: UInt64, _ isComplete: Bool) -> Void)?
 
-    /// Called when the folder is a copy of one that was open, before everything in it is read and compared.
-    package var checkingCopy: @Sendable () -> Void = {}
+    /// Called when the folder is a copy of one that was open, with the length of its data file, before everything in it is
+    /// read and compared.
+    package var checkingCopy: @Sendable (_ byteCount: Int) -> Void = { _ in }
 
     /// Called when the store has opened its folder again after a failure of the disk, on the writing thread.
     package var reopened: (@Sendable () -> Void)?
@@ -176,6 +177,12 @@ package final class Store: Sendable {
     /// Runs a checkpoint: on return all committed changes are in the data file, and the journal begins anew.
     package func checkpoint() throws(StorageError) { try environment.checkpoint() }
 
+    /// Requires that no restore into the folder was begun and not ended.
+    /// - Throws: `StoreOpenError.unfinishedRestore`.
+    package static func requireNoRestore(in folder: String) throws(StoreOpenError) {
+        try OpenFolder.requireNoRestore(in: folder)
+    }
+
     /// Whether the next broker ends a migration of the folder before it serves.
     package static func isMigrated(_ folder: String) -> Bool { Migration.isToBeEnded(in: folder) }
 
@@ -230,7 +237,9 @@ package final class Store: Sendable {
     }
 
     /// Waits until open transactions have ended and releases the folder. Later transactions are refused.
-    package func close() { environment.close() }
+    /// - Returns: whether the folder is whole on disk, and needs no recovery.
+    @discardableResult
+    package func close() -> Bool { environment.close() }
 
     /// OPS-12: whether the disk has too little room for new content. Commands that free room are still accepted.
     package var isShortOfRoom: Bool { environment.isShortOfRoom }

@@ -55,18 +55,28 @@ package struct ListeningSocket: ~Copyable {
         }
     }
 
-    /// Keeps a port until sockets of this process listen on it. Connections are refused meanwhile.
+    /// Keeps a port until sockets of this process listen on it. Connections are refused meanwhile, and no socket of
+    /// another program can take the port.
     package init(reserving address: String, port: UInt16) throws(TransportError) {
-        try self.init(address: address, port: port, sendBytes: nil, backlog: nil)
+        do throws(TransportError) {
+            try self.init(
+                address: address, port: port, sendBytes: nil, backlog: nil, isShared: false)
+        } catch .addressInUse {
+            // The last connections of a program without SO_REUSEPORT may linger. They bar only a port that others cannot
+            // take over.
+            try self.init(address: address, port: port, sendBytes: nil, backlog: nil)
+        }
     }
 
     package init(address: String, port: UInt16, sendBytes: Int?) throws(TransportError) {
         try self.init(address: address, port: port, sendBytes: sendBytes, backlog: Self.backlog)
     }
 
-    /// - Parameter backlog: nil: the socket does not listen.
+    /// - Parameters:
+    ///   - backlog: nil: the socket does not listen.
+    ///   - isShared: whether sockets with SO_REUSEADDR alone may have the port too, until one listens.
     private init(
-        address: String, port: UInt16, sendBytes: Int?, backlog: Int32?
+        address: String, port: UInt16, sendBytes: Int?, backlog: Int32?, isShared: Bool = true
     ) throws(TransportError) {
         func fail(_ operation: String) -> TransportError {
             TransportError.listening(operation, errno: errno, address: address, port: port)
@@ -84,7 +94,7 @@ package struct ListeningSocket: ~Copyable {
                 descriptor, level, option, &value, socklen_t(MemoryLayout<Int32>.size))
                 == 0
         }
-        guard set(SOL_SOCKET, SO_REUSEADDR, 1), set(SOL_SOCKET, SO_REUSEPORT, 1),
+        guard set(SOL_SOCKET, SO_REUSEADDR, isShared ? 1 : 0), set(SOL_SOCKET, SO_REUSEPORT, 1),
             // The loop gathers frames before it sends them, so the kernel's waiting for more would only delay
             // frames.
             set(Int32(IPPROTO_TCP), TCP_NODELAY, 1),

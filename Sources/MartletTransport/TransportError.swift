@@ -76,7 +76,7 @@ public enum TransportError: Error, Hashable, Sendable, CustomStringConvertible {
             cap_net_bind_service=ep on the program, or choose a higher port.
             """
         case .badAddress(let text):
-            "\"\(text)\" is no IPv4 or IPv6 address, and no host has the name. Give an address, like 0.0.0.0 or ::1."
+            "\"\(text)\" is neither an IP address nor a known host name. Give an address, like 0.0.0.0 or ::1."
         case .badConfiguration(let sentence):
             sentence
         case .wrongThread:

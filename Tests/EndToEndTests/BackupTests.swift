@@ -67,6 +67,19 @@ extension Desk {
         }.filter { $0.event == "message" }
     }
 
+    /// Whether a process in the desk's folder has this argument.
+    fileprivate func isRunning(_ argument: String) throws -> Bool {
+        try FileManager.default.contentsOfDirectory(atPath: "/proc").contains { name in
+            guard Int(name) != nil,
+                let place = try? FileManager.default.destinationOfSymbolicLink(
+                    atPath: "/proc/\(name)/cwd"),
+                URL(filePath: place).resolvingSymlinksInPath() == folder.resolvingSymlinksInPath(),
+                let line = try? String(contentsOfFile: "/proc/\(name)/cmdline", encoding: .utf8)
+            else { return false }
+            return line.split(separator: "\0").contains(Substring(argument))
+        }
+    }
+
     fileprivate func end(_ process: Process) {
         kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()
@@ -299,10 +312,12 @@ struct BackupTests {
         defer { desk.end(broker) }
         for number in 0..<4 {
             let process = try desk.start(
-                ["backup", "saved\(number)", "--mebibytes-per-second", "1", "--in-this-process"])
+                ["backup", "saved\(number)", "--mebibytes-per-second", "1"])
             while !desk.exists("saved\(number)/rows") { usleep(1000) }
             usleep(UInt32(number) * 300_000)
             desk.end(process)
+            // The command has a process that reads, and ends with it.
+            while try desk.isRunning("saved\(number)") { usleep(1000) }
             #expect(!desk.exists("saved\(number)/manifest.json"))
             let output = try desk.run("restore", "saved\(number)", "restored")
             #expect(output.status == 1 && output.err.contains("never finished"), "\(output)")

@@ -92,9 +92,13 @@ struct LineWriterTests {
         defer { close(full) }
         for number in 0..<3 { writer.write(Self.line(number) + "\n", to: full) }
         writer.write("afterwards\n", to: pipe.writing)
-        // Each line after the first begins with an attempt to tell, and the pipe takes it.
-        #expect(
-            pipe.lines(4) == ["1 missing", "1 missing", "1 missing", "afterwards"])
+        #expect(pipe.lines(2) == ["3 missing", "afterwards"])
+        // What cannot be written there silences no other descriptor.
+        let other = Pipe()
+        let lost = try LineWriter(bytesMax: 1 << 20, lossDescriptor: full) { "\($0) missing\n" }
+        lost.write("lost\n", to: full)
+        lost.write("result\n", to: other.writing)
+        #expect(other.lines(1) == ["result"])
     }
 
     @Test(

@@ -58,4 +58,38 @@ struct UnheardTests {
         #expect(try test.connect(devices[0].credentials).number() == "0")
         try await test.broker.close()
     }
+
+    @Test(
+        "NET-11 GW-11 a device that acknowledges what it gets is not asked, however often it gets something"
+    )
+    func heard() async throws {
+        let test = try await TestBroker.open(loops: 1)
+        let projects = try test.broker.bridgedProjects()
+        let number = try #require(projects.first { $0.id == TestBroker.project }).number
+        let devices = try (0..<20).map { _ in try test.newDevice() }
+        let asked = devices.indices.map { Ordinal(UInt32($0)) }
+        let sender = try test.sender()
+        // Each device gets a message a second, each at another time of the second: one of them gets its message first in
+        // every second of the loop, before the loop looks who was heard.
+        let clock = ContinuousClock()
+        let began = clock.now
+        for step in 0..<(14 * devices.count) {
+            try await clock.sleep(until: began + .milliseconds(50) * step)
+            let device = devices[step % devices.count]
+            try sender.send(to: .token(device.credentials.token), n: "\(step)")
+            let message = try device.peer.message()
+            try device.peer.acknowledge(through: message.streamID)
+            _ = try await test.broker.answering(among: asked, of: number)
+        }
+        #expect(test.broker.statistics.connectionCount == devices.count + 1)
+        for device in devices {
+            while device.peer.hasMore(milliseconds: 0) {
+                guard case .confirmed = try device.peer.next() else {
+                    Issue.record("a device that was heard was asked")
+                    break
+                }
+            }
+        }
+        try await test.broker.close()
+    }
 }

@@ -20,7 +20,7 @@ extension Broker: AdministratorInterface {
     // MARK: Projects
 
     /// FAN-8: the load of each project, the project with most fanouts in progress first, at most 1000 projects.
-    /// While the disk hangs, projects that had no load before are left out.
+    /// While the disk hangs, projects whose names have not been read are left out.
     public func projectStatuses() -> [ProjectStatus] { gauges.projects() }
 
     /// Finds a project by its ID.

@@ -46,6 +46,7 @@ public final class Broker: Sendable {
     private let tls: TLSServer?
     /// nil without an address, and before the broker serves.
     private let address = Mutex<Announcement<AddressFile>?>(nil)
+    private let hasServed = Atomic<Bool>(false)
     /// nil without a gateway.
     private let gatewayAddress = Mutex<Announcement<Void>?>(nil)
     /// NET-6, REG-10: the bounds on peers without a credential.
@@ -127,10 +128,12 @@ public final class Broker: Sendable {
                     : "the folder was not closed and is recovered up to the end of its journal",
                 metadata: ["transactions": "\(transactions)"])
         }
-        storing.checkingCopy = {
+        let checkingCopy = configuration.checkingCopy
+        storing.checkingCopy = { byteCount in
             logger.notice(
-                "the folder is a copy of one that was in use: everything in it is read and compared before it is served"
-            )
+                "the folder is a copy of one that was in use: everything in it is read and compared before it is served",
+                metadata: ["bytes": "\(byteCount)"])
+            checkingCopy?(byteCount)
         }
         storing.reopened = {
             logger.notice("the store was opened again after a failure of the disk; nothing is lost")
@@ -236,6 +239,8 @@ public final class Broker: Sendable {
             links?.stop()
             gauges.disk.stop()
             committer.pulse.stop()
+            // A thread may still hold the store for a moment, and the folder is free for the next broker at once.
+            store.close()
             throw error
         }
         loops = started
@@ -249,7 +254,11 @@ public final class Broker: Sendable {
         tellServing()
     }
 
+    /// Whether the loops have begun to accept connections.
+    package var isServing: Bool { hasServed.load(ordering: .relaxed) }
+
     private func tellServing() {
+        hasServed.store(true, ordering: .relaxed)
         guard !ports.isEmpty else { return }
         address.withLock { $0 = Self.announce(ports, configuration, tls) }
         logStart()
@@ -292,7 +301,7 @@ public final class Broker: Sendable {
         let address = address.withLock { $0 }
         let (surveys, keeper, backups) = (surveys, keeper, backups)
         let disk = gauges.disk
-        let (hasServed, logger) = (!ports.isEmpty, configuration.logger)
+        let (hasServed, logger) = (isServing && !ports.isEmpty, configuration.logger)
         let finish: @Sendable () -> Void = {
             address?.end()?.remove()
             loops.stop()
@@ -306,9 +315,14 @@ public final class Broker: Sendable {
             committer.upstream.close()
             committer.watches.close(at: clock())
             disk.stop()
-            store.close()
+            let isClosed = store.close()
             committer.pulse.stop()
-            if hasServed { logger.notice("the broker has ended, and the folder is closed") }
+            guard hasServed else { return }
+            logger.notice(
+                isClosed
+                    ? "the broker has ended, and the folder is closed"
+                    : "the broker has ended; the folder could not be closed, and the next start recovers it"
+            )
         }
         await withCheckedContinuation { continuation in
             do {

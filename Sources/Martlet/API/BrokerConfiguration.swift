@@ -12,8 +12,8 @@ package import MartletTransport
 public struct BrokerConfiguration: Sendable {
     /// The address on which devices and senders connect.
     public struct Address: Sendable, Hashable {
-        /// An IPv4 or IPv6 address of this machine. `0.0.0.0` stands for all IPv4 addresses, `::` for all
-        /// IPv6 addresses.
+        /// An IPv4 or IPv6 address of this machine, or its name. `0.0.0.0` stands for all IPv4 addresses, `::` for
+        /// all IPv6 addresses.
         public var host: String
         /// TCP port. 0: the system chooses a port.
         public var port: UInt16
@@ -22,6 +22,20 @@ public struct BrokerConfiguration: Sendable {
         public init(host: String = "127.0.0.1", port: UInt16 = UInt16(Limits.defaultPort)) {
             self.host = host
             self.port = port
+        }
+
+        /// The address with its host in numbers. Waits for the resolver where the host is a name.
+        /// - Throws: INVALID_ARGUMENT for a name without an address.
+        package func inNumbers() throws(MartletError) -> Address {
+            do throws(HostAddresses.Failure) {
+                guard let best = try HostAddresses.find(host).first else { return self }
+                return Address(host: best.description, port: port)
+            } catch {
+                throw MartletError(
+                    .invalidArgument,
+                    "'\(host)' is neither an IP address nor a known name of this machine. \(error)",
+                    field: "listen")
+            }
         }
 
         /// Whether only this machine reaches the address.
@@ -121,6 +135,8 @@ public struct BrokerConfiguration: Sendable {
     /// Called during `Broker.open` with each further percent of a migration of the data folder, and at its beginning and
     /// end; nil: nobody asks.
     public var migrating: (@Sendable (MigrationProgress) -> Void)?
+    /// OPS-4: called before a copied data folder is read and compared, with the length of its data file in bytes.
+    package var checkingCopy: (@Sendable (_ byteCount: Int) -> Void)?
     /// Whether the ports are only kept until `Broker.serve` is called, for a process that has other ports to open: a start
     /// that fails must not welcome devices.
     package var servesLater = false
@@ -174,11 +190,8 @@ public struct BrokerConfiguration: Sendable {
                         + "'plain' alone, and with a certificate 'plain' must be written "
                         + "(address:port,plain,proxy). Let the proxy do TLS.", field: "listen")
             }
-            // A host that is no address is refused where the socket is made.
-            guard
-                security == .tls || listener.address.isLoopback || allowsPlainElsewhere
-                    || PeerAddress(host) == nil
-            else {
+            let isLocal = try listener.address.inNumbers().isLoopback
+            guard security == .tls || isLocal || allowsPlainElsewhere else {
                 throw MartletError(
                     .invalidArgument,
                     "\(host) is reached from other machines, and without TLS messages and credentials "

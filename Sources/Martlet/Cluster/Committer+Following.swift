@@ -152,9 +152,9 @@ extension Committer {
         // No link to another node stands before a row of a later epoch, which ends the doubt.
         if let doubted = node.doubted { outstanding.reserve(doubted.batch.count) }
         for request in waiting.takeAll() + withCounts() { keep(request, &outstanding) }
-        // The node's calls of the log have deadlines of their own, and `clusterTrouble` says what they have met.
-        heartbeat.end()
         while true {
+            // The node's calls of the log have deadlines of their own, and `clusterTrouble` says what they have met.
+            heartbeat.end()
             while transport.nextEvent() != nil {}
             for request in inbox.drain() { keep(request, &outstanding) }
             if outstanding.count > NodeLimits.forwardedMax {

@@ -54,6 +54,7 @@ extension Committer {
                 node.stepDown("the lease could not be renewed in time")
                 return false
             }
+            heartbeat.end()
             usleep(5000)
         }
         if mustHandOver, !isStopping.load(ordering: .acquiring) {

@@ -186,6 +186,7 @@ extension Loop where Kernel: ~Copyable {
         newcomerEnded(place)
         (connections + Int(place)).deinitialize(count: 1)
         isOccupied[Int(place)] = false
+        if !unheard.isEmpty { unheard[place] = nil }
         placesChanged &+= 1
         appPlaces.giveBack(place)
         while highestIndex >= 0, !isOccupied[highestIndex] { highestIndex -= 1 }

@@ -24,7 +24,7 @@ struct Unheard {
 }
 
 extension Loop where Kernel: ~Copyable {
-    /// Seconds for which a device may be silent after a message until it is asked, and after that.
+    /// Seconds of silence after a message before a PING, and after the PING before the end.
     static var unheardSecondsMax: UInt32 { 5 }
 
     /// Notes devices that begin to be silent. Called once a second for each place.
@@ -36,10 +36,18 @@ extension Loop where Kernel: ~Copyable {
 
     /// Forgets devices that were heard, have acknowledged, or are gone. Called once a second.
     mutating func forgetHeard() {
-        for place in unheard.keys
-        where !isOccupied[Int(place)] || !isUnheard(connections + Int(place)) {
+        for (place, one) in unheard
+        where !isOccupied[Int(place)] || !isSilent(connections + Int(place), one) {
             unheard[place] = nil
         }
+    }
+
+    /// Whether the device has said nothing since the message of the note. Newer messages make no difference.
+    private func isSilent(
+        _ connection: UnsafeMutablePointer<Connection>, _ one: Unheard
+    ) -> Bool {
+        Int32(bitPattern: one.since &- carrier(of: connection).pointee.since) > 0
+            && delivery.awaitsAcknowledgement(connection.pointee.id.index)
     }
 
     /// A message in the second of the last sign of life does not count: the order is not known.
@@ -55,7 +63,7 @@ extension Loop where Kernel: ~Copyable {
     mutating func askUnheard(among recipients: RecipientSet, of project: ProjectNumber) {
         hasDoor = true
         for (place, one) in unheard {
-            guard isOccupied[Int(place)],
+            guard isOccupied[Int(place)], isSilent(connections + Int(place), one),
                 case .device(project, let ordinal, _) = connections[Int(place)].principal,
                 recipients.view.contains(ordinal),
                 let mine = delivery.session(of: ordinal, in: project), mine.index == place,

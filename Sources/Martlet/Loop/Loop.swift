@@ -169,7 +169,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// Connections that the transport is closing, with places that are free soon.
     var closingCount = 0
     var strangerLog = StrangerLog()
-    /// TLS handshakes ended for want of room, as far as the log knows.
+    /// TLS handshakes ended for their silence, as far as the log knows.
     var crowdedOutTold: UInt64 = 0
     /// REG-7: tickets to be verified, and how many this turn may still verify.
     var waitingTickets = AddressTurns<WaitingTicket>()
@@ -289,9 +289,10 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         var turn = context.monotonic() - began
         let away = turn - lastTurn
         if away > Self.awayMilliseconds {
-            // NET-11: what peers sent meanwhile waits in the kernel, so the loop's clock stood still.
-            began += away
-            turn = lastTurn
+            // NET-11: what peers sent meanwhile waits in the kernel, so the loop's clock stood still but for the second
+            // of a tick.
+            began += away - 1000
+            turn = lastTurn + 1000
             returnEnds = UInt32(turn / 1000) &+ Self.returnSeconds
         }
         let now = UInt32(turn / 1000)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loops of a broker: each on a thread and a transport of its own, all with the same listeners. The loops listen only when
-// `serve` is called; the ports are kept for them from the start on, so that a start that fails has welcomed nobody. Rests on
-// Loop.
+// The loops of a broker: each on a thread and a transport of its own, all with the same listeners. The loops listen only
+// when `serve` is called, and accept connections when all listen. The ports are kept for them from the start on, so a start
+// that fails has welcomed nobody. Rests on Loop.
 
 import Glibc
 import MartletDelivery
@@ -32,10 +32,12 @@ struct RunningLoops: Sendable {
     private struct Running: Sendable {
         let handle: LoopHandle
         let thread: SystemThread
-        /// Whether the loop shall listen and run; false: its thread ends.
+        /// Whether the loop shall listen; false: its thread ends.
         let opening: Startup<Bool>
         /// Told when the loop listens.
         let listening: Startup<Void>
+        /// Whether the loop shall accept connections; false: its thread ends.
+        let running: Startup<Bool>
     }
 
     /// Sockets that keep the ports until the loops listen.
@@ -64,7 +66,8 @@ struct RunningLoops: Sendable {
     var count: Int { running.count }
     var handles: [LoopHandle] { running.map(\.handle) }
 
-    /// Starts the loops, which wait for `serve`. Called with each kind of transport by name, so the compiler specialises a loop for each.
+    /// Starts the loops, which wait for `serve`. Called with each kind of transport by name, so the compiler specialises
+    /// a loop for each.
     /// - Returns: the ports of the listeners. After an error the loops that have started are still to be stopped.
     mutating func start<Kernel: SocketTransport & ~Copyable>(
         on kernel: Kernel.Type
@@ -74,7 +77,10 @@ struct RunningLoops: Sendable {
         guard !configuration.listeners.isEmpty, let committerAddress = committer.address else {
             return []
         }
-        var addresses = configuration.listeners.map(\.address)
+        // Each name is looked up once, so that all loops listen at the same place.
+        var addresses = try configuration.listeners.map { (listener) throws(MartletError) in
+            try listener.address.inNumbers()
+        }
         let count =
             configuration.loopCount > 0
             ? configuration.loopCount : Processors.count()
@@ -115,7 +121,7 @@ struct RunningLoops: Sendable {
                 logger: configuration.logger)
             gauges.add(context.metrics)
             let startup = Startup<LoopHandle>()
-            let (opening, listening) = (Startup<Bool>(), Startup<Void>())
+            let (opening, listening, going) = (Startup<Bool>(), Startup<Void>(), Startup<Bool>())
             let places = addresses
             let thread = try SystemThread(name: "martlet-loop-\(number)") {
                 ThreadScheduling.runSoon()
@@ -135,7 +141,10 @@ struct RunningLoops: Sendable {
                     context.committer.add(handle)
                     context.peers.add(handle)
                     startup.tell(.success(handle))
-                    guard try opening.wait() else { return }
+                    guard try opening.wait() else {
+                        return listening.tell(
+                            .failure(MartletError(.unavailable, "The broker is closed.")))
+                    }
                     do {
                         for place in places {
                             _ = try transport.listen(address: place.host, port: place.port)
@@ -144,6 +153,7 @@ struct RunningLoops: Sendable {
                     var loop = Loop(
                         context: context, transport: transport, connectionsMax: connectionsMax)
                     listening.tell(.success(()))
+                    guard try going.wait() else { return }
                     loop.run()
                 } catch {
                     startup.tell(.failure(error))
@@ -153,7 +163,7 @@ struct RunningLoops: Sendable {
                 running.append(
                     Running(
                         handle: try startup.wait(), thread: thread, opening: opening,
-                        listening: listening))
+                        listening: listening, running: going))
             } catch {
                 thread.join()
                 throw error
@@ -162,12 +172,13 @@ struct RunningLoops: Sendable {
         return addresses.map(\.port)
     }
 
-    /// Has the loops listen and run. Returns when all listen; after an error the loops are still to be stopped.
+    /// Has the loops listen, and run when all listen. After an error the loops are still to be stopped.
     func serve() throws {
         for loop in running {
             loop.opening.tell(.success(true))
             try loop.listening.wait()
         }
+        for loop in running { loop.running.tell(.success(true)) }
         reservation.end()
     }
 
@@ -176,8 +187,9 @@ struct RunningLoops: Sendable {
         for loop in running {
             _ = loop.handle.inbox.push([.shutDown])
             loop.handle.waker.wake()
-            // A loop that listens has taken its answer, and reads no other.
+            // A loop that runs has its answers, and ends by its message.
             loop.opening.tell(.success(false))
+            loop.running.tell(.success(false))
         }
         for loop in running { loop.thread.join() }
         reservation.end()

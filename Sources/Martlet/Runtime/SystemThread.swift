@@ -5,6 +5,7 @@
 
 import Glibc
 package import MartletBase
+import Synchronization
 
 /// A running thread.
 package final class SystemThread: @unchecked Sendable {
@@ -60,7 +61,7 @@ package final class SystemThread: @unchecked Sendable {
 /// The result of a thread's start, for the thread that waits for the start.
 final class Startup<Value: Sendable>: @unchecked Sendable {
     private let done = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
-    private var result: Result<Value, any Error>?
+    private let result = Mutex<Result<Value, any Error>?>(nil)
 
     init() { sem_init(done, 0, 0) }
 
@@ -69,14 +70,15 @@ final class Startup<Value: Sendable>: @unchecked Sendable {
         done.deallocate()
     }
 
-    func tell(_ result: Result<Value, any Error>) {
-        self.result = result
+    /// The first answer counts.
+    func tell(_ answer: Result<Value, any Error>) {
+        result.withLock { $0 = $0 ?? answer }
         sem_post(done)
     }
 
     func wait() throws -> Value {
         while sem_wait(done) != 0 {}
-        return try result!.get()
+        return try result.withLock { $0! }.get()
     }
 }
 

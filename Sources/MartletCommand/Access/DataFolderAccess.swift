@@ -26,7 +26,8 @@ struct DataFolderAccess {
 
     /// The path of the folder, if the folder has a store.
     /// - Throws: `NOT_FOUND` without a store, `PERMISSION_DENIED` for a folder of another user.
-    func existingFolder() throws(MartletError) -> String {
+    func existingFolder() throws -> String {
+        try Store.requireNoRestore(in: folder)
         var status = stat()
         guard stat(folder + "/data.mdb", &status) == 0 else {
             guard errno != EACCES else {

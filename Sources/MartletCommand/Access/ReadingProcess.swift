@@ -17,13 +17,23 @@ enum ReadingProcess {
     /// SCHED_IDLE. Source: linux/sched.h.
     private static let idlePolicy: Int32 = 5
 
+    /// What reading a damaged page ends with.
+    private static let signalsOfDamage = [SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGTRAP, SIGFPE]
+    /// The variable that tells the second process who started it.
+    private static let parentVariable = "MARTLET_READING_FOR"
+
     /// Ends this process with the command that runs it, and lets the calling thread, and threads that it starts later, run
-    /// only on cores that are free. A thread that wakes
-    /// takes the core of an idle-policy thread at once; a thread of a lower nice value may have to wait for the end of
-    /// its slice. Source: sched(7).
+    /// only on cores that are free. A thread that wakes takes the core of an idle-policy thread at once; a thread of a
+    /// lower nice value may have to wait for the end of its slice. Source: sched(7).
     static func giveWay() {
         // A killed command must not be finished behind its back.
         martlet_end_with_parent()
+        if let parent = ProcessInfo.processInfo.environment[parentVariable],
+            parent != "\(getppid())"
+        {
+            // It was killed before this line.
+            exit(EXIT_FAILURE)
+        }
         var parameter = sched_param()
         _ = sched_setscheduler(0, idlePolicy, &parameter)
     }
@@ -38,6 +48,7 @@ enum ReadingProcess {
         // A crash is a result, reported below, so the second process prints no backtrace.
         var variables = ProcessInfo.processInfo.environment
         variables["SWIFT_BACKTRACE"] = "enable=no"
+        variables[parentVariable] = "\(getpid())"
         var environment: [UnsafeMutablePointer<CChar>?] = variables.map { strdup("\($0)=\($1)") }
         environment.append(nil)
         defer { for text in arguments + environment { free(text) } }
@@ -54,7 +65,7 @@ enum ReadingProcess {
         switch (signal, exitCode) {
         case (0, 0): return
         case (0, _) where !isDamage: throw ExitCode(exitCode)
-        case (SIGINT, _), (SIGTERM, _), (SIGHUP, _), (SIGKILL, _):
+        case (1..., _) where !Self.signalsOfDamage.contains(signal):
             throw MartletError(
                 .unavailable,
                 "\(work) was ended (\(String(cString: strsignal(signal)))) before it was done.")

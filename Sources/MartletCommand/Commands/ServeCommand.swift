@@ -8,6 +8,7 @@ import Glibc
 import Logging
 import Martlet
 import MartletAnswers
+import MartletTransport
 
 struct ServeCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
@@ -15,7 +16,7 @@ struct ServeCommand: ReportingCommand {
         abstract: "Run a broker.",
         discussion: """
             Prints one line when it listens. SIGINT (Ctrl-C), SIGTERM or SIGHUP tells clients to go, finishes \
-            what was accepted, and ends with 0; a signal 3 seconds later ends at once. With --tls-certificate, \
+            what was accepted, and ends with 0; a signal more than 3 seconds later ends at once. With --tls-certificate, \
             --http-certificate or --xmpp-certificate, with a file of settings, or under a service \
             manager (NOTIFY_SOCKET), SIGHUP reads certificates, keys, limits and log level again \
             instead. Logs go to standard error. With --http, SDKs of the original system are served too, and with --xmpp app servers \
@@ -97,14 +98,12 @@ private struct Serving {
             throw ValidationError("--web-clients needs --http: pages register over HTTP.")
         }
         let part = http.isWanted ? try ProgramParts.requiredGateway() : nil
-        try ProcessStart.requireThreads(Self.threads(loops: options.loops))
+        try ProcessStart.requireThreads(Self.threads(loops: options.loops, hasGateway: part != nil))
         let interrupt = Interrupt.prepare()
         try Terminal.writeFromThread(options.logFormat)
         DescriptorLimit.raise()
         let manager = ServiceManager()
-        let broker = try await options.open(hasLocalListener: http.needsLocalListener) {
-            manager?.migrating($0)
-        }
+        let broker = try await options.open(hasLocalListener: http.needsLocalListener, manager)
         let logger = options.configuration.logger
         if let (file, folder) = Settings.overriddenFolder(CommandLine.arguments) {
             logger.warning(
@@ -116,7 +115,8 @@ private struct Serving {
         do {
             metrics = try options.metrics.flatMap { ListenSetting.address($0) }.map { address in
                 try MetricsListener(
-                    address, text: { broker.metricsText }, health: { broker.writeFault })
+                    address, text: { broker.metricsText },
+                    health: { broker.isServing ? broker.writeFault : "The broker is starting." })
             }
             gateway = try part?.prepare(broker, http, logger: logger)
         } catch {
@@ -128,8 +128,8 @@ private struct Serving {
             options.tlsCertificate != nil || http.httpCertificate != nil
             || http.xmppCertificate != nil || Settings.hasFile(options.config) || manager != nil
         if isReloaded { interrupt.reload { reload(broker, gateway, logger, manager) } }
-        let watching = manager?.watch(broker, logger)
-        defer { watching?.cancel() }
+        let watch = try SilenceWatch(broker, manager, logger)
+        defer { watch.end() }
         guard let gateway else {
             do { try broker.serve() } catch {
                 try await broker.close()
@@ -166,11 +166,11 @@ private struct Serving {
         }
     }
 
-    /// Threads of a broker with a gateway: the loops, Swift's tasks and the event loops of the gateway by the core, and some
-    /// for files, names and the store.
-    private static func threads(loops: Int) -> Int {
-        let cores = max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
-        return (loops > 0 ? loops : cores) + 2 * cores + 8
+    /// Threads of a broker: the loops, Swift's tasks and the event loops of a gateway by the core, and some for files,
+    /// names and the store.
+    private static func threads(loops: Int, hasGateway: Bool) -> Int {
+        let cores = Processors.available
+        return (loops > 0 ? loops : Processors.count()) + cores + (hasGateway ? cores : 0) + 8
     }
 
     /// OPS-11: reads certificates, limits and the log level again. A fault of one setting does not touch the others.
@@ -233,7 +233,7 @@ private struct Serving {
     }
 
     private static let finishing =
-        "Finishing what was accepted; another signal ends at once"
+        "Finishing what was accepted; another signal after some seconds ends at once"
 
     private func tellReady(
         _ broker: Broker, _ gateway: GatewayPlaces, metrics: MetricsListener?

@@ -248,17 +248,16 @@ struct ServeOptions: ParsableArguments {
         return configuration
     }
 
-    /// Opens the broker, which listens when `serve` is called, and waits up to a second for a folder in use. Another command holds the folder for some
-    /// milliseconds, and so does a killed broker.
+    /// Opens the broker, which listens when `serve` is called, and waits up to a second for a folder in use. Another
+    /// command holds the folder for some milliseconds, and so does a killed broker.
     /// - Parameters:
     ///   - hasLocalListener: whether this process must reach the broker in plain text. If no listener serves for
     ///     that, one more listens on a free port of the loopback address.
-    ///   - migrating: called as a folder of an older format is migrated.
-    func open(
-        hasLocalListener: Bool = false, migrating: @escaping @Sendable (MigrationProgress) -> Void
-    ) async throws -> Broker {
+    ///   - manager: told of whatever makes the start long.
+    func open(hasLocalListener: Bool, _ manager: ServiceManager?) async throws -> Broker {
         var configuration = configuration
-        configuration.migrating = migrating
+        configuration.migrating = { manager?.migrating($0) }
+        configuration.checkingCopy = { manager?.checkingCopy(byteCount: $0) }
         configuration.servesLater = true
         configuration.cluster = try place.configuration()
         configuration.backupCommand = BackupCommand.words(of: configuration.folder)

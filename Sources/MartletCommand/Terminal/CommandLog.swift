@@ -58,7 +58,7 @@ struct CommandLog: LogHandler {
     static func loss(of count: Int, _ format: LogFormat) -> String {
         line(
             format, .warning, "martlet", [:],
-            "\(count) lines were not written: the log was not read fast enough, or its disk was full"
+            "\(count) \(count == 1 ? "line was" : "lines were") not written: the log was not read fast enough, or its disk was full"
         ) + "\n"
     }
 

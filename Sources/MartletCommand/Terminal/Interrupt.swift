@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SIGINT, SIGTERM and SIGHUP: the first signal asks for an orderly end. One that follows within seconds is the same wish
-// told twice: `timeout` of coreutils, npm and a terminal's process group do that within milliseconds. A later one ends the
+// SIGINT, SIGTERM and SIGHUP: the first signal asks for an orderly end. One that follows within seconds is the same wish:
+// `timeout` of coreutils, npm and a terminal's process group send two within milliseconds. A later one ends the
 // process at once. The signal handler looks at the clock and writes a byte; a thread reads the byte and resumes the waiting
 // tasks. A command may take SIGHUP as the wish to read its files again (OPS-11). The article Operating has a table of all
 // signals. Rests on POSIX signals.
@@ -27,14 +27,16 @@ enum Interrupt {
         signal(SIGQUIT, SIG_DFL)
     }
 
-    /// Takes over the three signals. Ignores SIGPIPE, because the reader of the log may go away, and the signals of other
-    /// programs' customs (SIGUSR1 of logrotate), because their usual effect is an end without closing. Every wait on the
+    /// Takes over the three signals. Ignores SIGPIPE, because the reader of the log may go away, and signals that
+    /// other tools send by custom (SIGUSR1 of logrotate), because their usual effect is an end without closing. Every wait on the
     /// returned waiter, begun or to come, ends with the first signal.
     static func prepare() -> Waiter {
         var ends: [Int32] = [-1, -1]
         let failed = pipe(&ends) != 0
         precondition(!failed, "No pipe for signals: too many open descriptors.")
         writingEnd.store(ends[1], ordering: .releasing)
+        // The handler must not be the first to use it.
+        firstMilliseconds.store(0, ordering: .releasing)
         let waiter = Waiter()
         let reading = ends[0]
         var thread = pthread_t()

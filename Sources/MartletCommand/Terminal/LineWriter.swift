@@ -22,7 +22,7 @@ package final class LineWriter: Sendable {
         var entries: [Entry] = []
         /// Bytes in the queue and in the hands of the thread.
         var bytes = 0
-        /// Set when the queue is full, and until half of it is written: else, where lines come faster than they are
+        /// Set when the queue is full, and until half of it is written: otherwise, where lines come faster than they are
         /// read, gaps and lines would alternate.
         var isFull = false
         /// Whether the thread has entries that are not written yet.
@@ -111,7 +111,9 @@ package final class LineWriter: Sendable {
                     missing += count
                     _ = told()
                 case .text(let bytes, let descriptor):
-                    let count = told() ? Self.put(bytes, to: descriptor) : 0
+                    // A loss stands before the next line of its own descriptor; another one may be well.
+                    let isReady = descriptor != lossDescriptor || told()
+                    let count = isReady ? Self.put(bytes, to: descriptor) : 0
                     if count < bytes.count {
                         missing += 1
                         if descriptor == lossDescriptor { isLineOpen = count > 0 || isLineOpen }

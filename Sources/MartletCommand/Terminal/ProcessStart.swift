@@ -24,7 +24,7 @@ enum ProcessStart {
     }
 
     /// Opens /dev/null in place of closed descriptors 0, 1 and 2. The first socket or file that is opened would have the
-    /// number of one of them else, and would get what is printed.
+    /// number of one of them, and would get what is printed.
     private static func openStandardDescriptors() {
         for descriptor: Int32 in 0...2 where fcntl(descriptor, F_GETFD) < 0 {
             // The lowest free number is this one.

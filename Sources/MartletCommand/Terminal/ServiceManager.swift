@@ -14,6 +14,8 @@ struct ServiceManager: Sendable {
     private let watchdogMicroseconds: UInt64?
     /// Longest time of one percent of a migration: a percent of a terabyte at 40 MB in a second.
     private static let percentSeconds = 300
+    /// A disk that reads pages of 4 KiB one by one, each in 0.2 ms.
+    private static let checkedBytesPerSecond = 20_000_000
 
     /// nil: no service manager asks.
     init?(_ environment: [String: String] = ProcessInfo.processInfo.environment) {
@@ -44,6 +46,12 @@ struct ServiceManager: Sendable {
         tell("EXTEND_TIMEOUT_USEC=\(Self.percentSeconds * 1_000_000)\nSTATUS=\(status)")
     }
 
+    /// OPS-4: a start on a copied folder takes as long as reading all of it, on a slow disk by the page.
+    func checkingCopy(byteCount: Int) {
+        let seconds = Self.percentSeconds + byteCount / Self.checkedBytesPerSecond
+        tell("EXTEND_TIMEOUT_USEC=\(seconds * 1_000_000)\nSTATUS=Checking a copied data folder")
+    }
+
     /// The manager waits until `ready` is told again.
     func reloading() {
         var time = timespec()
@@ -52,31 +60,13 @@ struct ServiceManager: Sendable {
         tell("RELOADING=1\nMONOTONIC_USEC=\(microseconds)")
     }
 
-    /// Gives signs of life as long as the broker's loops, its committer and the disk answer. A store that refuses changes
-    /// answers: a restart would not make room on a disk.
-    func watch(_ broker: Broker, _ logger: Logger) -> Task<Void, any Error>? {
-        guard let watchdogMicroseconds else { return nil }
-        // Asked often: a disk that is slow answers between two commits.
-        let pause = Duration.microseconds(
-            min(Int64(clamping: watchdogMicroseconds / 3), 1_000_000))
-        return Task {
-            var isSilent = false
-            while true {
-                let silence = broker.silence
-                if silence == nil { tell("WATCHDOG=1") }
-                if isSilent != (silence != nil) {
-                    isSilent = silence != nil
-                    logger.log(
-                        level: isSilent ? .error : .notice,
-                        isSilent
-                            ? "the service manager gets no sign of life"
-                            : "all threads answer again",
-                        metadata: silence.map { ["reason": "\($0)"] })
-                }
-                try await Task.sleep(for: pause)
-            }
-        }
+    /// Time between two signs of life; nil: the manager awaits none. Asked often: a disk that is slow answers between two
+    /// commits.
+    var signMilliseconds: Int? {
+        watchdogMicroseconds.map { Int(min($0 / 3000, 1000)) }
     }
+
+    func live() { tell("WATCHDOG=1") }
 
     private func tell(_ state: String) {
         let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)

@@ -29,13 +29,24 @@ enum Terminal {
 
     private static func write(_ text: String, to descriptor: Int32) {
         if let writer = writer.withLock({ $0 }) { return writer.write(text, to: descriptor) }
-        _ = LineWriter.put(Array(text.utf8), to: descriptor)
+        let count = LineWriter.put(Array(text.utf8), to: descriptor)
+        guard count < text.utf8.count, descriptor == STDOUT_FILENO else { return }
+        outputErrno.store(errno, ordering: .relaxed)
     }
+
+    /// Why a result could not be printed; nil: all of them were. A key that is shown once is lost then.
+    static var lostOutput: String? {
+        let code = outputErrno.load(ordering: .relaxed)
+        return code == 0 ? nil : String(cString: strerror(code))
+    }
+
+    private static let outputErrno = Atomic<Int32>(0)
 
     /// The writer of a serving process; nil in any other process, whose results wait for their reader.
     private static let writer = Mutex<LineWriter?>(nil)
 
-    /// From now on nothing that is printed waits for a reader, because this process serves. Its end waits a moment.
+    /// From now on nothing that is printed waits for a reader, because this process serves. At its end the process waits a
+    /// moment for the reader.
     /// - Parameter format: the form of the line that tells how many lines are missing.
     /// - Throws: `UNAVAILABLE` if the system has no thread left.
     static func writeFromThread(_ format: LogFormat = .text) throws(MartletError) {

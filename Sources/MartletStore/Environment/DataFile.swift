@@ -71,6 +71,12 @@ struct DataFile: ~Copyable {
         return stat(path, &status) == 0 ? status.st_size == 0 : errno == ENOENT
     }
 
+    /// The length of the file, in bytes.
+    static func byteCount(at path: String) -> Int {
+        var status = stat()
+        return stat(path, &status) == 0 ? Int(status.st_size) : 0
+    }
+
     static func transaction(ofMeta page: [UInt8]) -> UInt64 { page.u64(144) }
 
     /// The number of the newest transaction in the meta pages.
@@ -89,7 +95,11 @@ struct DataFile: ~Copyable {
     static func newestMark(at path: String) throws(StoreOpenError) -> JournalMark? {
         guard var file = try DataFile(at: path) else { return nil }
         let (first, second) = (try file.meta(at: 0), try file.meta(at: 1))
-        return file.mark(first.transaction < second.transaction ? second : first)
+        let newest = first.transaction < second.transaction ? second : first
+        guard let mark = file.mark(newest), mark.transaction == newest.transaction else {
+            return nil
+        }
+        return mark
     }
 
     /// The mark of the transaction with this meta page; nil as above.
@@ -250,12 +260,8 @@ struct DataFile: ~Copyable {
             let read = buffer.withUnsafeMutableBytes {
                 pread(descriptor, $0.baseAddress! + done, count - done, off_t(offset + done))
             }
-            guard read > 0 else {
-                throw damaged(
-                    read == 0
-                        ? "it ends too early"
-                        : "it cannot be read: \(String(cString: strerror(errno)))")
-            }
+            guard read >= 0 else { throw .folder(path, errno: errno) }
+            guard read > 0 else { throw damaged("it ends too early") }
             done += read
         }
         return buffer

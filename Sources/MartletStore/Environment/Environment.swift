@@ -36,12 +36,13 @@ final class Environment: @unchecked Sendable {
     private let configuration: StoreConfiguration?
     /// Whether only a recovery mends the last failure. Guarded by `writing`.
     private var isToBeReopened = false
-    /// The time of the last attempt to open the folder again, and its error. Guarded by `writing`.
-    private var lastReopening: (at: UInt64, error: StorageError)?
+    /// The time of the last attempt to open the folder again, and its error; nil: it was opened. Guarded by `writing`.
+    private var lastReopening: (at: UInt64, error: StorageError?)?
     /// The failure that left the folder closed; the next attempt may open the folder. Guarded by the gate.
     private var lost: StorageError?
-    /// Guarded by the gate.
+    /// The size of the map and the number of the last record when the folder was last open. Guarded by the gate.
     private var mapBytesBefore = 0
+    private var numberBefore: UInt64 = 0
     /// A recovery sets LMDB's numbers of transactions back, and the numbers of the store rise all the same: caches of
     /// sets compare them. Guarded by the gate.
     private var numberOffset: UInt64 = 0
@@ -52,6 +53,13 @@ final class Environment: @unchecked Sendable {
     private let pageBytes: Int
     /// Read transactions that were reset and can be renewed. Renewing takes 20–50 ns and no allocation.
     private let idleReaders = Mutex<[LMDBTransaction]>([])
+    /// Read transactions whose snapshot is the newest one. To begin or renew one, LMDB writes to `lock.mdb`, and a disk that
+    /// hangs holds this write up. So each commit leaves some behind, and while the disk hangs, reading goes on with them.
+    private let readyReaders = Mutex<[LMDBTransaction]>([])
+    /// The number of the newest transaction that reads must see.
+    private let newestNumber = Atomic<UInt64>(0)
+    /// As many as the threads of a small gateway and a thread of the broker read at the same time.
+    private static let readyReadersMax = 8
 
     /// - Parameters:
     ///   - folder: the open folder. The environment closes the folder.
@@ -116,24 +124,34 @@ final class Environment: @unchecked Sendable {
     }
 
     /// Waits until open transactions have ended, and releases the folder. Later transactions are refused.
-    func close() {
+    /// - Returns: whether the folder needs no recovery, or was closed before.
+    @discardableResult
+    func close() -> Bool {
         pthread_rwlock_wrlock(gate)
         defer { pthread_rwlock_unlock(gate) }
-        guard !isClosed else { return }
+        guard !isClosed else { return true }
         isClosed = true
+        var isWhole = false
         if lost == nil {
-            journal?.close()
+            isWhole = journal?.close() ?? true
             journal = nil
             dropIdleReaders()
             mdb_env_close(environment)
         }
         Glibc.close(lockDescriptor)
+        return isWhole
     }
 
     private func dropIdleReaders() {
-        idleReaders.withLock { readers in
-            for reader in readers { mdb_txn_abort(reader.transaction) }
-            readers.removeAll()
+        for reader in take(all: idleReaders) + take(all: readyReaders) {
+            mdb_txn_abort(reader.transaction)
+        }
+    }
+
+    private func take(all readers: borrowing Mutex<[LMDBTransaction]>) -> [LMDBTransaction] {
+        readers.withLock { readers in
+            defer { readers.removeAll() }
+            return readers
         }
     }
 
@@ -181,10 +199,33 @@ final class Environment: @unchecked Sendable {
 
     func beginRead() throws(StorageError) -> LMDBTransaction {
         try enter()
+        if let ready = readyReader() { return ready }
         do throws(StorageError) { return try beginReadInside() } catch {
             pthread_rwlock_unlock(gate)
             throw error
         }
+    }
+
+    /// A transaction on the newest snapshot that was begun before; nil: there is none.
+    private func readyReader() -> LMDBTransaction? {
+        guard let ready = readyReaders.withLock({ $0.popLast() }) else { return nil }
+        if ready.number >= newestNumber.load(ordering: .acquiring) { return ready }
+        rest(ready)
+        return nil
+    }
+
+    /// Brings the ready transactions to the newest snapshot. Called before anybody learns of a commit.
+    private func renewReadyReaders() {
+        // One by one: where the disk hangs meanwhile, the others stay good.
+        for _ in 0..<Self.readyReadersMax {
+            let before = readyReaders.withLock { $0.isEmpty ? nil : $0.removeFirst() }
+            if let before { rest(before) }
+            guard let reader = try? beginReadInside() else { break }
+            readyReaders.withLock { $0.append(reader) }
+        }
+        var info = MDB_envinfo()
+        mdb_env_info(environment, &info)
+        newestNumber.store(numberOffset + UInt64(info.me_last_txnid), ordering: .releasing)
     }
 
     /// Begins two transactions on the same snapshot, for two threads.
@@ -225,7 +266,14 @@ final class Environment: @unchecked Sendable {
     }
 
     func endRead(_ raw: LMDBTransaction) {
-        rest(raw)
+        let isReady = readyReaders.withLock { readers in
+            guard raw.number >= newestNumber.load(ordering: .acquiring),
+                readers.count < Self.readyReadersMax
+            else { return false }
+            readers.append(raw)
+            return true
+        }
+        if !isReady { rest(raw) }
         pthread_rwlock_unlock(gate)
     }
 
@@ -275,6 +323,7 @@ final class Environment: @unchecked Sendable {
         }
         // Also after a failed commit, because lack of room may be the cause.
         defer { lookForRoom() }
+        defer { renewReadyReaders() }
         guard let journal, let changes, !changes.pointee.isEmpty else {
             return try check(mdb_txn_commit(raw.transaction), "commit")
         }
@@ -346,7 +395,9 @@ final class Environment: @unchecked Sendable {
     private func reopen() throws(StorageError) {
         guard let configuration, configuration.durability == .fsync else { return }
         let now = Self.nanoseconds()
-        if let (at, error) = lastReopening, now - at < Self.reopeningRestNanoseconds { throw error }
+        if let (at, error) = lastReopening, now - at < Self.reopeningRestNanoseconds {
+            throw error ?? journal?.trouble ?? Self.failedAgain
+        }
         do throws(StorageError) {
             try requireWritableDisk()
             try reopenWhileAlone(configuration)
@@ -355,7 +406,7 @@ final class Environment: @unchecked Sendable {
             throw error
         }
         // A disk whose checkpoints fail again and again must not cost a recovery for each transaction.
-        lastReopening = (Self.nanoseconds(), Self.failedAgain)
+        lastReopening = (Self.nanoseconds(), nil)
         configuration.reopened?()
     }
 
@@ -377,6 +428,7 @@ final class Environment: @unchecked Sendable {
             mapBytesBefore = info.me_mapsize
             // The last transaction of all may have been abandoned; its number is one more.
             numberOffset += UInt64(info.me_last_txnid) + 1
+            numberBefore = journal?.number ?? 0
             journal?.abandon()
             journal = nil
             dropIdleReaders()
@@ -384,7 +436,8 @@ final class Environment: @unchecked Sendable {
         }
         do {
             let folder = try OpenFolder.reopen(
-                configuration, mapBytes: mapBytesBefore, held: lockDescriptor)
+                configuration, mapBytes: mapBytesBefore,
+                held: OpenFolder.Held(lockDescriptor: lockDescriptor, number: numberBefore))
             (environment, firstHandle) = (folder.environment, folder.firstHandle)
             journal = folder.journal
             reserve.withLock { $0 = Self.reserve(of: folder, configuration.faults) }

@@ -27,15 +27,22 @@ struct OpenFolder {
     /// The owner beside whom the process reads; nil: the process itself holds the folder.
     let owner: StoreOwner?
 
-    /// - Parameter held: the lock of a process that opens its folder again, and keeps the lock if the opening fails;
-    ///   nil: the lock is taken.
+    /// What a process keeps of a folder that it opens again.
+    struct Held {
+        /// The lock, which the process keeps if the opening fails.
+        let lockDescriptor: Int32
+        /// The number of the last record that the process wrote.
+        let number: UInt64
+    }
+
+    /// - Parameter held: the process opens its folder again; nil: the lock is taken.
     /// - Throws: `StoreOpenError` or `StorageError`.
     init(
         _ folder: String, mapBytes: Int, durability: StoreConfiguration.Durability,
-        purpose: StoreConfiguration.Purpose, held: Int32? = nil,
+        purpose: StoreConfiguration.Purpose, held: Held? = nil,
         checkpointCommitsMax: Int = Journal.commitsPerCheckpoint, faults: StoreFaults? = nil,
         migrating: @escaping @Sendable (MigrationEvent) -> Void = { _ in },
-        checkingCopy: @Sendable () -> Void = {}
+        checkingCopy: @Sendable (_ byteCount: Int) -> Void = { _ in }
     ) throws {
         try Self.requireNoRestore(in: folder)
         if purpose != .serving, Migration.isToBeEnded(in: folder) {
@@ -48,13 +55,14 @@ struct OpenFolder {
                 faults: nil
             ).close()
         }
-        if mkdir(folder, 0o700) != 0 && errno != EEXIST {
+        // A question beside a broker must not wait for a frozen disk, and mkdir waits also where the folder is there.
+        if access(folder, F_OK) != 0, mkdir(folder, 0o700) != 0 && errno != EEXIST {
             throw StoreOpenError.folder(folder, errno: errno)
         }
         if let held {
             // A reader beside the owner must not trust its snapshot over a recovery.
-            try StoreOwner.write(to: held)
-            (lockDescriptor, owner) = (held, nil)
+            try StoreOwner.write(to: held.lockDescriptor)
+            (lockDescriptor, owner) = (held.lockDescriptor, nil)
         } else if purpose == .beside {
             (lockDescriptor, owner) = try Self.besideOwner(folder)
         } else {
@@ -84,7 +92,8 @@ struct OpenFolder {
             var recovery =
                 isAlone
                 ? try Recovery(
-                    files, dataFile: dataFile, isReopened: held != nil, checkingCopy: checkingCopy)
+                    files, dataFile: dataFile, numberBefore: held?.number,
+                    checkingCopy: checkingCopy)
                 : .beside
             if held != nil, recovery.result.base == nil {
                 throw StoreOpenError.damaged(dataFile, text: "its journal is missing")
@@ -131,8 +140,14 @@ struct OpenFolder {
                     try check(mdb_env_set_mapsize(environment, bytes), "grow")
                 }
             }
-            if recovery.result.isCopied, purpose == .serving || purpose == .recovery {
-                try Self.requireAgreement(environment, firstHandle, dataFile)
+            if recovery.result.isCopied, purpose == .serving || purpose == .recovery,
+                let first = try Self.disagreement(environment, firstHandle)
+            {
+                // A check and a backup may read what a broker must not serve.
+                guard purpose == .recovery else {
+                    throw StoreOpenError.ofDifferentTimes(dataFile, first)
+                }
+                recovery.result.isUnproven = true
             }
             repeatedTransactions = recovery.result.number - (recovery.result.base?.number ?? 0)
             isComplete = recovery.result.isComplete
@@ -167,7 +182,7 @@ struct OpenFolder {
     /// - Parameter mapBytes: the size of the map before.
     /// - Throws: `StoreOpenError` or `StorageError`.
     static func reopen(
-        _ configuration: StoreConfiguration, mapBytes: Int, held: Int32
+        _ configuration: StoreConfiguration, mapBytes: Int, held: Held
     ) throws -> OpenFolder {
         try OpenFolder(
             configuration.folder, mapBytes: mapBytes, durability: configuration.durability,
@@ -175,7 +190,7 @@ struct OpenFolder {
             checkpointCommitsMax: configuration.checkpointCommitsMax, faults: configuration.faults)
     }
 
-    private static func requireNoRestore(in folder: String) throws(StoreOpenError) {
+    static func requireNoRestore(in folder: String) throws(StoreOpenError) {
         guard access(folder + "/" + RestoredFolder.name, F_OK) != 0 else {
             throw .unfinishedRestore(folder)
         }
@@ -266,8 +281,10 @@ struct OpenFolder {
                 byteCount += changes.count
             }
             if marking, let seed = recovery.result.base?.seed, byteCount > 0 {
-                try JournalMark(seed: seed, number: recovery.result.number).write(
-                    in: raw!.transaction)
+                try JournalMark(
+                    seed: seed, number: recovery.result.number,
+                    transaction: UInt64(mdb_txn_id(raw!.transaction))
+                ).write(in: raw!.transaction)
             }
         } catch {
             if let raw { mdb_txn_abort(raw.transaction) }
@@ -278,17 +295,18 @@ struct OpenFolder {
 
     /// Compares all rows of a folder that was copied while it was open. Its pages are those of one tree, and may still be of
     /// different times.
-    private static func requireAgreement(
-        _ environment: OpaquePointer, _ firstHandle: MDB_dbi, _ path: String
-    ) throws {
+    /// - Returns: the number of contradictions and the first; nil: all rows agree.
+    private static func disagreement(
+        _ environment: OpaquePointer, _ firstHandle: MDB_dbi
+    ) throws -> String? {
         var transaction: OpaquePointer?
         try check(mdb_txn_begin(environment, nil, UInt32(MDB_RDONLY), &transaction), "begin")
         defer { mdb_txn_abort(transaction) }
         let raw = LMDBTransaction(transaction!, firstHandle: firstHandle)
         let report = try Transaction(Rows(raw)).check()
-        guard let first = report.problems.first else { return }
-        throw StoreOpenError.ofDifferentTimes(
-            path, "\(report.problemCount) problems, and the first is \(first)")
+        return report.problems.first.map {
+            "\(report.problemCount) problems, and the first is \($0)"
+        }
     }
 
     private static func journalFiles(in folder: String, creating: Bool) throws -> [JournalFile] {
@@ -341,9 +359,12 @@ struct OpenFolder {
 
     /// Takes an exclusive lock on the folder. The kernel drops the lock when the process ends in any way.
     static func lock(_ folder: String) throws -> Int32 {
-        let descriptor = Glibc.open(folder + "/martlet.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        let path = folder + "/martlet.lock"
+        let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
-            throw StoreOpenError.folder(folder + "/martlet.lock", errno: errno)
+            // A failing disk may have become read-only under its broker, which can still be read beside.
+            if errno == EROFS, isLocked(path) { throw StoreOpenError.inUse(folder) }
+            throw StoreOpenError.folder(path, errno: errno)
         }
         // A process that is being started holds copies of this process's descriptors until exec. A lock can
         // therefore outlive its owner for a moment.
@@ -359,6 +380,16 @@ struct OpenFolder {
         }
         Glibc.close(descriptor)
         throw StoreOpenError.inUse(folder)
+    }
+
+    /// Whether a process holds the lock.
+    private static func isLocked(_ path: String) -> Bool {
+        let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
+        defer {
+            Glibc.close(descriptor)
+            errno = EROFS
+        }
+        return descriptor >= 0 && flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK
     }
 
     /// Opens the lock file of a folder that another process holds.

@@ -108,7 +108,10 @@ extension StoreOpenError {
     /// `damaged` for a copy that was made while a store was open.
     static func ofDifferentTimes(_ file: String, _ text: String) -> StoreOpenError {
         .damaged(
-            file, text: "it was copied while a broker served, and is of different times: \(text)")
+            file,
+            text:
+                "it was copied while a broker served, so stop the broker and copy it again; \(text)"
+        )
     }
 
     /// `folder` for an error of the system. For a refused access the text names the owner, because a folder is often

@@ -3,7 +3,8 @@
 // Tells whether the files of a folder are those that a store wrote, or copies. A copy that was made while a store was open
 // may have pages of different times, and nothing in the pages shows it. While a store is open, its checkpoints therefore name
 // the files by what no copy shares: their inodes and the times of their creation. A folder that was not closed and has other
-// files is read in full before it is trusted. Rests on statx.
+// files is read in full before it is trusted. Bytes that were copied over the folder's own files pass for the folder's own.
+// Rests on statx.
 
 internal import CLMDB
 import Glibc
@@ -14,6 +15,8 @@ import MartletRows
 struct FolderIdentity: Equatable {
     /// The identity of a closed folder, and of one that an earlier program wrote: any copy of it is as good.
     static let none = FolderIdentity(rawValue: 0)
+    /// The identity of a copy whose rows disagree. No folder has it, so each opening compares again.
+    static let unproven = FolderIdentity(rawValue: 1)
 
     let rawValue: UInt64
 
@@ -28,20 +31,12 @@ struct FolderIdentity: Equatable {
             writer.append(status.stx_btime.tv_sec)
             writer.append(status.stx_btime.tv_nsec)
         }
-        rawValue = max(1, writer.bytes.withUnsafeBytes { JournalFile.checksum($0) })
-    }
-
-    /// Whether the last change of a file was a write. Writing another file's bytes over it with `cp -a` keeps the inode, and
-    /// then sets the time of the write to that of the other file.
-    static func isAsWritten(_ path: String) -> Bool {
-        let status = status(of: path)
-        return status.stx_mtime.tv_sec == status.stx_ctime.tv_sec
-            && status.stx_mtime.tv_nsec == status.stx_ctime.tv_nsec
+        rawValue = max(2, writer.bytes.withUnsafeBytes { JournalFile.checksum($0) })
     }
 
     private static func status(of path: String) -> statx {
         var status = statx()
-        let wanted = UInt32(STATX_INO | STATX_BTIME | STATX_MTIME | STATX_CTIME)
+        let wanted = UInt32(STATX_INO | STATX_BTIME)
         // A file that is missing has zeros, and so has a time that the file system does not keep.
         guard statx(AT_FDCWD, path, 0, wanted, &status) == 0 else { return statx() }
         return status

@@ -30,12 +30,13 @@ final class Journal {
     static let commitsPerCheckpoint = 1000
     /// Bytes of records after which a checkpoint begins.
     private static let bytesPerCheckpoint = 16 << 20
-    /// Bytes that the data file grows by after which a checkpoint begins. Pages that were freed since the last checkpoint are
-    /// needed by its snapshot, so a transaction that changes many pages in few bytes of records takes new ones: a device that
-    /// leaves a thousand topics takes a megabyte. Behind the checkpoint these pages are used again.
-    private static let growthPerCheckpoint = 16 << 20
-    /// Bytes that the data file grows by beside a running checkpoint. Above the bound, `append` waits for its end.
-    private static let growthMax = 64 << 20
+    /// Growth of the data file, in bytes, after which a checkpoint begins. Pages that were freed since the last checkpoint
+    /// are needed by its snapshot, so a transaction that changes many pages in few bytes of records takes new ones: a
+    /// device that leaves a thousand topics takes a megabyte. Behind the checkpoint these pages are used again. Messages alone
+    /// come to the bound of bytes first.
+    private static let growthPerCheckpoint = 128 << 20
+    /// Growth of the data file, in bytes, beside a running checkpoint. Above the bound, `append` waits for its end.
+    private static let growthMax = 256 << 20
 
     /// Length of a new file, in bytes: enough for the single messages between two checkpoints. The length is
     /// reserved at once, because extending a file makes the file system write its own journal with all changes that
@@ -61,12 +62,12 @@ final class Journal {
     /// The last complete checkpoint.
     private var base: JournalFile.Base
     /// The number of the last record.
-    private var number: UInt64
+    private(set) var number: UInt64
     /// The number of the first record whose mark is in the data file. In folders of earlier programs none is yet.
     private var firstMarkedNumber: UInt64
     /// Transactions since the last checkpoint began.
     private var commitCount = 0
-    /// The bytes that the data file had when the last checkpoint began.
+    /// The bytes that the data file had when the last checkpoint or this journal began.
     private var usedBytesBefore = 0
     /// The snapshot that protects the pages of the base; nil: the pages are unprotected, and no transaction may
     /// write.
@@ -93,7 +94,9 @@ final class Journal {
         self.files = files
         self.checkpointCommitsMax = checkpointCommitsMax
         self.faults = faults
-        identity = FolderIdentity(of: [dataPath] + files.map(\.path))
+        identity =
+            recovered.isUnproven
+            ? .unproven : FolderIdentity(of: [dataPath] + files.map(\.path))
         var file: mdb_filehandle_t = -1
         try check(mdb_env_get_fd(environment, &file), "open the journal")
         dataFile = file
@@ -109,8 +112,8 @@ final class Journal {
                 generation: 0, number: 0, transaction: 0, seed: .random(in: 1 ... .max),
                 pageBytes: 0, meta: [], isMarked: false, identity: .none)
         self.snapshot = snapshot
-        // Continue in the file of the base, unless the crash interrupted a checkpoint or the folder was closed.
-        if let base = recovered.base, base.identity != .none, recovered.lastFile == current {
+        // Continue in the file of the base, unless the crash interrupted a checkpoint, or the folder was closed or copied.
+        if let base = recovered.base, base.identity == identity, recovered.lastFile == current {
             offset = recovered.end
             commitCount = Int(number - base.number)
             usedBytesBefore = usedBytes
@@ -124,10 +127,16 @@ final class Journal {
             }
             try checkpoint()
         } catch {
+            // The records of both files are still needed, so the next one follows the last.
+            (current, offset) = (recovered.lastFile, recovered.end)
+            // On a full disk a closed folder must open, since only then can room be made (OPS-12).
+            let isClosed = recovered.base?.identity == FolderIdentity.none && number == base.number
+            if isClosed, [ENOSPC, EDQUOT].contains(error.code) {
+                trouble = nil
+                return
+            }
             guard isReopened else { throw error }
             trouble = trouble ?? Self.lasting(error)
-            // The records of both files are still needed, so the next one would follow the last.
-            (current, offset) = (recovered.lastFile, recovered.end)
         }
     }
 
@@ -141,12 +150,14 @@ final class Journal {
         if let trouble { throw trouble }
         invariant(snapshot != nil, "The pages of the checkpoint are protected from transactions.")
         invariant(number >= base.number, "The records of the journal follow its checkpoint.")
-        try JournalMark(seed: base.seed, number: number + 1).write(in: transaction)
+        try JournalMark(
+            seed: base.seed, number: number + 1, transaction: UInt64(mdb_txn_id(transaction))
+        ).write(in: transaction)
         let record = changes.record(number: number + 1, seed: base.seed)
-        if offset > JournalFile.blockBytes,
-            offset + record.count > Self.bytesMax || grownBytes > Self.growthMax
-        {
+        if offset > JournalFile.blockBytes, offset + record.count > Self.bytesMax {
             try checkpoint()
+        } else if grownBytes > Self.growthMax {
+            if running != nil { try endCheckpoint() } else { try checkpoint() }
         }
         do throws(StorageError) {
             try files[current].reserve(offset + record.count)
@@ -373,13 +384,14 @@ final class Journal {
     }
 
     /// Makes a last checkpoint: a closed data file has all transactions and no mark, and needs no journal.
-    func close() {
+    /// - Returns: whether the data file is closed so.
+    func close() -> Bool {
         if running != nil { try? endCheckpoint() }
-        let isMarked = number >= firstMarkedNumber
-        if isMarked, trouble == nil, (try? removeMark()) != nil { firstMarkedNumber = number + 1 }
-        identity = .none
-        try? checkpoint()
+        if trouble == nil, (try? removeMark()) != nil { firstMarkedNumber = number + 1 }
+        if identity != .unproven { identity = .none }
+        let isClosed = (try? checkpoint()) != nil
         if let snapshot { mdb_txn_abort(snapshot) }
         snapshot = nil
+        return isClosed
     }
 }

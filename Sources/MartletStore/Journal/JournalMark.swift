@@ -5,8 +5,8 @@
 // when a folder is opened: a folder whose files are not of one time, or whose journal has lost its end, is refused
 // instead of being served as if nothing was missing.
 //
-// A record is on disk before LMDB writes a page of its transaction. Whatever a crash leaves, no mark in the data file is
-// therefore beyond the journal's last record. Rests on CLMDB.
+// A record is on disk before LMDB writes the page with its mark. Whatever a crash leaves, no mark that belongs to its meta
+// page is therefore beyond the journal's last record. Rests on CLMDB.
 
 internal import CLMDB
 import MartletBase
@@ -16,29 +16,35 @@ import MartletRows
 struct JournalMark: Equatable {
     /// No table has this name.
     static let key = Array("journal mark".utf8)
-    static let byteCount = 16
+    static let byteCount = 24
     /// LMDB's tree of all tables by their names.
     private static let mainTree: MDB_dbi = 1
 
     /// The seed of the journal's checksums, which no two journals share.
     var seed: UInt64
     var number: UInt64
+    /// LMDB's number of the transaction. A page that a failed transaction has left has another one than the meta page that
+    /// leads to it.
+    var transaction: UInt64
 
-    init(seed: UInt64, number: UInt64) {
+    init(seed: UInt64, number: UInt64, transaction: UInt64) {
         self.seed = seed
         self.number = number
+        self.transaction = transaction
     }
 
     init?(_ bytes: [UInt8]) {
         guard bytes.count == Self.byteCount else { return nil }
         seed = bytes.withUnsafeBytes { $0.loadLittleEndian(UInt64.self, at: 0) }
         number = bytes.withUnsafeBytes { $0.loadLittleEndian(UInt64.self, at: 8) }
+        transaction = bytes.withUnsafeBytes { $0.loadLittleEndian(UInt64.self, at: 16) }
     }
 
     func write(in transaction: OpaquePointer) throws(StorageError) {
         var writer = RecordWriter()
         writer.append(seed)
         writer.append(number)
+        writer.append(self.transaction)
         let code = Self.withKey { key in
             writer.bytes.withUnsafeMutableBytes { bytes in
                 var value = MDB_val(mv_size: bytes.count, mv_data: bytes.baseAddress)

@@ -27,6 +27,8 @@ struct Recovery {
         var isComplete = false
         /// Whether the files are copies of those of a folder that was open: they may be of different times.
         var isCopied = false
+        /// Whether the rows of such files disagree.
+        var isUnproven = false
     }
 
     /// Transactions of the data file beyond the number of records: creation of tables, a commit that failed after
@@ -34,23 +36,23 @@ struct Recovery {
     private static let spareTransactions: UInt64 = 64
 
     private let files: [JournalFile]
-    private(set) var result = Result()
+    var result = Result()
 
     /// Reads the journal and restores the meta pages of the data file.
     ///
     /// - Parameters:
-    ///   - isReopened: whether the process that wrote the files opens them again. Its last transaction may have failed in
-    ///   LMDB after its page was written, and then has a mark whose record was taken back.
-    ///   - checkingCopy: called before all of a copy is read.
+    ///   - numberBefore: the number of the last record, if the process that wrote the files opens them again. Its last
+    ///   transaction may have failed in LMDB after its page was written, and then has a mark whose record was taken back.
+    ///   - checkingCopy: called with the length of the data file before all of a copy is read.
     /// - Throws: `StoreOpenError` or `StorageError`.
     init(
-        _ files: [JournalFile], dataFile path: String, isReopened: Bool,
-        checkingCopy: () -> Void
+        _ files: [JournalFile], dataFile path: String, numberBefore: UInt64?,
+        checkingCopy: (_ byteCount: Int) -> Void
     ) throws {
         self.init(files)
-        if try look(path, isReopened: isReopened), let base = result.base {
+        if try look(path, numberBefore: numberBefore), let base = result.base {
             if result.isCopied {
-                checkingCopy()
+                checkingCopy(DataFile.byteCount(at: path))
                 do throws(StoreOpenError) { try DataFile.requireWhole(base.meta, at: path) } catch {
                     guard case .damaged(_, let text) = error else { throw error }
                     throw StoreOpenError.ofDifferentTimes(path, text)
@@ -67,7 +69,16 @@ struct Recovery {
 
     /// Reads the journal.
     /// - Returns: whether the data file or the journal is newer than the last checkpoint, or not of the same time.
-    private mutating func look(_ path: String, isReopened: Bool) throws -> Bool {
+    private mutating func look(_ path: String, numberBefore: UInt64?) throws -> Bool {
+        do { return try lookAtFiles(path, numberBefore) } catch StoreOpenError.damaged(
+            let file, let text)
+            where result.isCopied
+        {
+            throw StoreOpenError.ofDifferentTimes(file, text)
+        }
+    }
+
+    private mutating func lookAtFiles(_ path: String, _ numberBefore: UInt64?) throws -> Bool {
         for (index, file) in files.enumerated() {
             guard let base = try file.base(), base.generation > result.base?.generation ?? 0 else {
                 continue
@@ -80,6 +91,9 @@ struct Recovery {
             }
             return false
         }
+        result.isCopied =
+            numberBefore == nil && base.identity != .none
+            && base.identity != FolderIdentity(of: [path] + files.map(\.path))
         result.number = base.number
         let newest = try DataFile.newestTransaction(at: path)
         try forEachRecord { _ in }
@@ -100,12 +114,10 @@ struct Recovery {
                 text:
                     "its journal is that of another data file, or ends before its last transaction")
         }
-        if !isReopened {
+        if let numberBefore {
+            guard result.number >= numberBefore else { throw endsTooEarly(path, numberBefore) }
+        } else {
             try compare(path, base)
-            result.isCopied =
-                base.identity != .none
-                && (base.identity != FolderIdentity(of: [path] + files.map(\.path))
-                    || !FolderIdentity.isAsWritten(path))
             if result.isCopied { result.isComplete = false }
         }
         result.isMarked = base.isMarked || result.number > base.number
@@ -117,7 +129,11 @@ struct Recovery {
     private mutating func compare(_ path: String, _ base: JournalFile.Base) throws {
         if base.isMarked {
             let mark = try DataFile.mark(ofMeta: base.meta, at: path)
-            guard mark == JournalMark(seed: base.seed, number: base.number) else {
+            guard
+                mark
+                    == JournalMark(
+                        seed: base.seed, number: base.number, transaction: base.transaction)
+            else {
                 throw StoreOpenError.damaged(
                     path,
                     text:
@@ -127,21 +143,23 @@ struct Recovery {
         }
         // A crash of the machine may also leave a page of long ago in place of the newest, with the mark of a former journal.
         guard let mark = try DataFile.newestMark(at: path), mark.seed == base.seed else { return }
-        guard mark.number <= result.number else {
-            throw StoreOpenError.damaged(
-                path,
-                text:
-                    "its journal ends at record \(result.number), and transactions up to record \(mark.number) were written"
-            )
-        }
+        guard mark.number <= result.number else { throw endsTooEarly(path, mark.number) }
         // The broker ends between a record and its transaction at worst.
         result.isComplete = result.number - mark.number <= 1
+    }
+
+    private func endsTooEarly(_ path: String, _ number: UInt64) -> StoreOpenError {
+        .damaged(
+            path,
+            text:
+                "its journal ends at record \(result.number), and transactions up to record \(number) were written"
+        )
     }
 
     /// Whether a folder was not closed. Changes nothing.
     static func isNeeded(_ files: [JournalFile], dataFile path: String) throws -> Bool {
         var recovery = Recovery(files)
-        return try recovery.look(path, isReopened: false)
+        return try recovery.look(path, numberBefore: nil)
     }
 
     /// Repeats the changes after the checkpoint.
