@@ -69,8 +69,8 @@ test: deps python python-sdks
 mailbox-histories: PACKAGES += liblz4-dev libpq-dev
 mailbox-histories: deps
 	swift build -c release --build-tests
-	MARTLET_MAILBOX_COUNT=$(or $(COUNT),100000) MARTLET_MAILBOX_SEED=$(SEED) \
-	    MARTLET_MAILBOX_FIRST=$(FIRST) \
+	TESTS_MAILBOX_COUNT=$(or $(COUNT),100000) TESTS_MAILBOX_SEED=$(SEED) \
+	    TESTS_MAILBOX_FIRST=$(FIRST) \
 	    swift test -c release --skip-build --filter MartletMailboxTests.HistoryTests/random
 
 # Simulated worlds from the seed FROM on, COUNT of them; or the one with SEED, told line by line.

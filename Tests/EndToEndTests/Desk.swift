@@ -32,6 +32,27 @@ struct Desk {
 
     func remove() { try? FileManager.default.removeItem(at: folder) }
 
+    /// A broker refuses variables that it does not know, such as those of the tests.
+    private static var environment: [String: String] {
+        ProcessInfo.processInfo.environment.filter {
+            !$0.key.hasPrefix("MARTLET_") || $0.key == "MARTLET_TRANSPORT"
+        }
+    }
+
+    /// Runs a line of a shell, for which `$0` is the executable.
+    func shell(_ line: String) throws -> Process {
+        let process = Process()
+        process.executableURL = URL(filePath: "/bin/bash")
+        process.arguments = ["-c", line, Self.executable.path]
+        process.environment = Self.environment
+        process.currentDirectoryURL = folder
+        process.standardOutput = Pipe()
+        process.standardError = Pipe()
+        process.standardInput = FileHandle.nullDevice
+        try process.run()
+        return process
+    }
+
     /// - Parameters:
     ///   - environment: variables that the test's own environment lacks.
     ///   - input: the text on standard input.
@@ -41,10 +62,7 @@ struct Desk {
         let process = Process()
         process.executableURL = Self.executable
         process.arguments = arguments
-        // A broker refuses variables that it does not know, such as those of the tests.
-        process.environment = ProcessInfo.processInfo.environment.filter {
-            !$0.key.hasPrefix("MARTLET_") || $0.key == "MARTLET_TRANSPORT"
-        }.merging(environment) { $1 }
+        process.environment = Self.environment.merging(environment) { $1 }
         process.currentDirectoryURL = folder
         process.standardOutput = Pipe()
         process.standardError = Pipe()

@@ -50,14 +50,7 @@ struct SignalTests {
     func endures() throws {
         let desk = try Desk()
         defer { desk.remove() }
-        let process = Process()
-        process.executableURL = URL(filePath: "/bin/sh")
-        process.arguments = ["-c", "trap '' HUP; exec \"$0\" serve --port 0", Desk.executable.path]
-        process.currentDirectoryURL = desk.folder
-        process.standardOutput = Pipe()
-        process.standardError = Pipe()
-        process.standardInput = FileHandle.nullDevice
-        try process.run()
+        let process = try desk.shell("trap '' HUP; exec \"$0\" serve --port 0")
         _ = desk.firstLine(process)
         for signal in [SIGHUP, SIGPIPE] { kill(process.processIdentifier, signal) }
         #expect(try desk.run("project", "create", "tides").status == 0)

@@ -74,24 +74,11 @@ struct StartTests {
         #expect(fleet.welcomes.load(ordering: .relaxed) == 0)
     }
 
-    /// Runs a command of the shell, in which `$0` is the program.
-    private func shell(_ desk: Desk, _ command: String) throws -> Process {
-        let process = Process()
-        process.executableURL = URL(filePath: "/bin/bash")
-        process.arguments = ["-c", command, Desk.executable.path]
-        process.currentDirectoryURL = desk.folder
-        process.standardOutput = Pipe()
-        process.standardError = Pipe()
-        process.standardInput = FileHandle.nullDevice
-        try process.run()
-        return process
-    }
-
     @Test("OPS-5 a closed standard descriptor is not the number of a socket or a file")
     func closed() throws {
         let desk = try Desk()
         defer { desk.remove() }
-        let process = try shell(desk, "exec \"$0\" serve --port 0 0<&- 1>&- 2>&-")
+        let process = try desk.shell("exec \"$0\" serve --port 0 0<&- 1>&- 2>&-")
         let address = desk.folder.appending(path: "martlet-data/serve.address").path
         while !FileManager.default.fileExists(atPath: address), process.isRunning { usleep(10_000) }
         for descriptor in 0...2 {
@@ -110,8 +97,7 @@ struct StartTests {
         defer { desk.remove() }
         // Root has no limit of processes, and no other user may have the number.
         let user = geteuid() == 0 ? "setpriv --reuid 64123 --clear-groups" : ""
-        let process = try shell(
-            desk,
+        let process = try desk.shell(
             "chmod 777 .; ulimit -u \(count); exec \(user) \"$0\" serve --port 0 --data /tmp/martlet-none/d"
         )
         let end = desk.finish(process)
@@ -122,7 +108,7 @@ struct StartTests {
     func size() throws {
         let desk = try Desk()
         defer { desk.remove() }
-        let end = desk.finish(try shell(desk, "ulimit -f 100; exec \"$0\" serve --port 0"))
+        let end = desk.finish(try desk.shell("ulimit -f 100; exec \"$0\" serve --port 0"))
         #expect(end.status == 1 && end.err.contains("LimitFSIZE"), "\(end)")
     }
 }

@@ -19,16 +19,16 @@ struct HistoryTests {
         "TTL-1…4 COL-1…4 STO-1 STO-2 PRI-1 REG-3 REG-4 MSG-5 MSG-7…10 QUO-1 QUO-6: every device gets what a broker kept message by message gives"
     )
     func random() async throws {
-        let first = Self.setting("MARTLET_MAILBOX_FIRST")
-        if let seed = Self.setting("MARTLET_MAILBOX_SEED") {
+        let first = Self.setting("TESTS_MAILBOX_FIRST")
+        if let seed = Self.setting("TESTS_MAILBOX_SEED") {
             let told = try HistoryRunner.told(seed: seed, first: first ?? seed)
             if let told { Issue.record("\(told)") }
             return
         }
-        let count = Self.setting("MARTLET_MAILBOX_COUNT") ?? Self.count
+        let count = Self.setting("TESTS_MAILBOX_COUNT") ?? Self.count
         let start = first ?? 1
         let began = Date()
-        let failuresMax = Int(Self.setting("MARTLET_MAILBOX_FAILURES") ?? 5)
+        let failuresMax = Int(Self.setting("TESTS_MAILBOX_FAILURES") ?? 5)
         // On a thread of its own: tests that wait for each other have theirs meanwhile.
         let (ran, failed) = try await withCheckedThrowingContinuation { waiter in
             Thread.detachNewThread {

@@ -6,7 +6,7 @@
 #     sanitize.sh short | address | address-debug | undefined | thread | memcheck
 #
 # short: the tests of rows, sets, the engine, the store, the protocol and crypto, under AddressSanitizer; CI runs it. Each of
-# the others runs all tests, and then clients at every door for MARTLET_DOORS_SECONDS (default: 300). MARTLET_TESTS: only
+# the others runs all tests, and then clients at every door for TESTS_DOORS_SECONDS (default: 300). TESTS_FILTER: only
 # tests that match this.
 #
 # Each kind is built into a folder of its own below .build/sanitize, without jemalloc, since the tools bring a malloc. Every
@@ -25,7 +25,7 @@ case $kind in
 short)
     flags=(--sanitize=address)
     export MARTLET_WITHOUT_PACKAGES=1
-    : "${MARTLET_TESTS:=^Martlet(Bits|Condition|Crypto|Engine|Store|Ticket|TLS|Wire)Tests\.}"
+    : "${TESTS_FILTER:=^Martlet(Bits|Condition|Crypto|Engine|Store|Ticket|TLS|Wire)Tests\.}"
     # Without packages SwiftPM removes the versions of all packages.
     if [ -e Package.resolved ]; then
         mkdir -p "$scratch"
@@ -75,14 +75,14 @@ memcheck)
 esac
 
 # Histories are slow there, and their number proves nothing about memory.
-export MARTLET_MAILBOX_COUNT=1000 MARTLET_SIMULATE_SEEDS=50 MARTLET_SIMULATE_CLUSTER_SEEDS=10
+export TESTS_MAILBOX_COUNT=1000 TESTS_SIMULATE_SEEDS=50 TESTS_SIMULATE_CLUSTER_SEEDS=10
 failed=0
 tests=("$products"/*PackageTests.xctest)
 test_options=(--testing-library swift-testing --experimental-maximum-parallelization-width 2)
-[ -z "${MARTLET_TESTS:-}" ] || test_options+=(--filter "$MARTLET_TESTS")
+[ -z "${TESTS_FILTER:-}" ] || test_options+=(--filter "$TESTS_FILTER")
 "${under[@]}" "${tests[0]}" "${test_options[@]}" || failed=1
 if [ "$kind" != short ]; then
-    python3 -B "$here/doors.py" "${MARTLET_DOORS_SECONDS:-300}" "${under[@]}" "$products/martlet" || failed=1
+    python3 -B "$here/doors.py" "${TESTS_DOORS_SECONDS:-300}" "${under[@]}" "$products/martlet" || failed=1
 fi
 
 # Valgrind makes its files before it has anything to say.

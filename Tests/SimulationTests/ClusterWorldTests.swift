@@ -10,9 +10,9 @@ import Testing
 
 @Suite("Simulated worlds of a cluster", .serialized)
 struct ClusterWorldTests {
-    /// Seeds of every run of the tests; `MARTLET_SIMULATE_CLUSTER_SEEDS` is how many instead.
+    /// Seeds of every run of the tests; `TESTS_SIMULATE_CLUSTER_SEEDS` is how many instead.
     private static let seedCount: UInt64 =
-        ProcessInfo.processInfo.environment["MARTLET_SIMULATE_CLUSTER_SEEDS"]
+        ProcessInfo.processInfo.environment["TESTS_SIMULATE_CLUSTER_SEEDS"]
         .flatMap { UInt64($0) } ?? 500
 
     /// Worlds that have found a canary, so that a run need not search for one. After a change of the broker others may.

@@ -11,9 +11,9 @@ import Testing
 
 @Suite("Simulated worlds", .serialized)
 struct SimulationTests {
-    /// Seeds of every run of the tests; `MARTLET_SIMULATE_SEEDS` is how many instead.
+    /// Seeds of every run of the tests; `TESTS_SIMULATE_SEEDS` is how many instead.
     private static let seedCount: UInt64 =
-        ProcessInfo.processInfo.environment["MARTLET_SIMULATE_SEEDS"].flatMap { UInt64($0) } ?? 1000
+        ProcessInfo.processInfo.environment["TESTS_SIMULATE_SEEDS"].flatMap { UInt64($0) } ?? 1000
 
     private typealias Found = (
         failed: [Simulation.Verdict], deliveries: Int, hashes: [UInt64: UInt64]
