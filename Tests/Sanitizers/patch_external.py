@@ -25,8 +25,8 @@ for program in sys.argv[1:]:
     addresses = dict(reversed(line.split()[::2]) for line in output("nm", program).splitlines()
                      if line.endswith(FUNCTIONS))
     with open(program, "r+b") as file:
-        for function in FUNCTIONS:
-            address = int(addresses[function], 16)
+        # A program has those that it calls.
+        for address in (int(address, 16) for address in addresses.values()):
             start, offset, _ = next(section for section in sections
                                     if 0 < section[0] <= address < section[0] + section[2])
             file.seek(offset + address - start)

@@ -38,6 +38,8 @@ final class Environment: @unchecked Sendable {
     private var isToBeReopened = false
     /// The time of the last attempt to open the folder again, and its error; nil: it was opened. Guarded by `writing`.
     private var lastReopening: (at: UInt64, error: StorageError?)?
+    /// The last failure of a commit. Guarded by `writing`.
+    private var lastFailure: StorageError?
     /// The failure that left the folder closed; the next attempt may open the folder. Guarded by the gate.
     private var lost: StorageError?
     /// The size of the map and the number of the last record when the folder was last open. Guarded by the gate.
@@ -341,9 +343,19 @@ final class Environment: @unchecked Sendable {
             journal.takeBack()
             // LMDB refuses everything after a failed write of its meta page. A full disk is no such failure.
             isToBeReopened = journal.isInTrouble || ![ENOSPC, EDQUOT, MDB_MAP_FULL].contains(code)
-            throw failure("commit", code)
+            let failure = failure("commit", Self.isAtSizeLimit(file) ? EFBIG : code)
+            lastFailure = failure
+            throw failure
         }
         journal.beginCheckpointIfDue(isShortOfRoom: isShortOfRoom)
+    }
+
+    /// Whether a file is as long as the process may make one (RLIMIT_FSIZE). LMDB takes a write that ended there for an
+    /// error of the disk.
+    private static func isAtSizeLimit(_ file: Int32) -> Bool {
+        var (limit, status) = (rlimit(), stat())
+        return getrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0
+            && fstat(file, &status) == 0 && UInt64(status.st_size) >= UInt64(limit.rlim_cur)
     }
 
     /// The operations of the writing transaction for the log of a cluster. The transaction stays open.
@@ -396,7 +408,7 @@ final class Environment: @unchecked Sendable {
         guard let configuration, configuration.durability == .fsync else { return }
         let now = Self.nanoseconds()
         if let (at, error) = lastReopening, now - at < Self.reopeningRestNanoseconds {
-            throw error ?? journal?.trouble ?? Self.failedAgain
+            throw error ?? journal?.trouble ?? lastFailure ?? Self.failedAgain
         }
         do throws(StorageError) {
             try requireWritableDisk()
