@@ -61,7 +61,9 @@ class Broker:
              "--http", f"127.0.0.1:{self.http}", "--web-push-project", PROJECT,
              "--web-push-origin", f"http://127.0.0.1:{self.http}",
              "--xmpp", f"127.0.0.1:{self.xmpp}", "--xmpp-certificate", chain, "--xmpp-key", key,
-             "--metrics", "127.0.0.1:0"],
+             "--metrics", "127.0.0.1:0", "--limit", "registrations-per-second=0",
+             "--limit", "registrations-per-second-per-address=0",
+             "--limit", "sender-connections-per-minute=0"],
             stdout=open(self.folder / "log", "wb"), stderr=subprocess.STDOUT)
         end = time.monotonic() + PATIENCE
         while b"listens on" not in (self.folder / "log").read_bytes():

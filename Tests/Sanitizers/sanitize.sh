@@ -63,7 +63,7 @@ short | address*)
 thread)
     clang -shared -fPIC -O1 -o "$scratch/mutex_shim.so" "$here/mutex_shim.c" -ldl
     python3 "$here/patch_external.py" "$products"/martlet "$products"/*PackageTests.xctest
-    export TSAN_OPTIONS="halt_on_error=0:second_deadlock_stack=1:log_path=$reports/tsan"
+    export TSAN_OPTIONS="halt_on_error=0:second_deadlock_stack=1:suppressions=$here/thread.supp:log_path=$reports/tsan"
     export LD_PRELOAD=$scratch/mutex_shim.so
     ;;
 memcheck)
