@@ -62,8 +62,7 @@ package struct ListeningSocket: ~Copyable {
             try self.init(
                 address: address, port: port, sendBytes: nil, backlog: nil, isShared: false)
         } catch .addressInUse {
-            // The last connections of a program without SO_REUSEPORT may linger. They bar only a port that others cannot
-            // take over.
+            // The last connections of a program without SO_REUSEPORT linger for a minute, and must not bar the start.
             try self.init(address: address, port: port, sendBytes: nil, backlog: nil)
         }
     }

@@ -69,6 +69,8 @@ package final class RetryTable: Sendable {
         /// Answered attempts in the order of their answers.
         var answeredInOrder: ArraySlice<Answered> = []
         var freePlaces: [UInt32] = []
+        /// Places whose rows are still to be cleared, because the disk hung: a row that is left would swallow a message.
+        var unclearedPlaces: [UInt32] = []
         var placeCount: UInt32 = 0
     }
 
@@ -225,8 +227,10 @@ package final class RetryTable: Sendable {
             }
             let until = now() + window
             state.entries[digest]?[index].phase = .left(until: until)
-            writableFile?.put(
-                UnansweredSend(attempt: entry.attempt, digest: digest, at: UnansweredFile.now))
+            if !isDiskHanging() {
+                file?.put(
+                    UnansweredSend(attempt: entry.attempt, digest: digest, at: UnansweredFile.now))
+            }
             state.left.append(Left(digest: digest, number: number, until: until))
             forget(&state)
         }
@@ -242,12 +246,12 @@ package final class RetryTable: Sendable {
         else { return }
         let place = entries.remove(at: index).attempt.place
         state.entries[digest] = entries.isEmpty ? nil : entries
-        writableFile?.remove(place: place)
-        state.freePlaces.append(place)
+        state.unclearedPlaces.append(place)
+        guard !isDiskHanging() else { return }
+        for place in state.unclearedPlaces { file?.remove(place: place) }
+        state.freePlaces += state.unclearedPlaces
+        state.unclearedPlaces.removeAll(keepingCapacity: true)
     }
-
-    /// nil while the disk hangs.
-    private var writableFile: UnansweredFile? { isDiskHanging() ? nil : file }
 
     private func forget(_ state: inout State) {
         let now = now()
