@@ -42,7 +42,7 @@ address-debug)
 # compiles. A fault ends the process with SIGILL, and so fails a test.
 undefined) flags=(-Xcc -fsanitize=undefined -Xcc -fsanitize-trap=undefined) ;;
 thread) flags=(--sanitize=thread) ;;
-memcheck) configuration=debug ;;
+memcheck) ;;
 *)
     echo "sanitize.sh: no kind $kind" >&2
     exit 2
@@ -61,10 +61,10 @@ short | address*)
     export ASAN_OPTIONS="detect_leaks=0:detect_stack_use_after_return=1:log_path=$reports/asan"
     ;;
 thread)
-    clang -shared -fPIC -O1 -o "$scratch/mutex_shim.so" "$here/mutex_shim.c" -ldl
+    clang -shared -fPIC -O1 -o "$scratch/thread_shim.so" "$here/thread_shim.c" -ldl
     python3 "$here/patch_external.py" "$products"/martlet "$products"/*PackageTests.xctest
     export TSAN_OPTIONS="halt_on_error=0:second_deadlock_stack=1:suppressions=$here/thread.supp:log_path=$reports/tsan"
-    export LD_PRELOAD=$scratch/mutex_shim.so
+    export LD_PRELOAD=$scratch/thread_shim.so
     ;;
 memcheck)
     # io_uring hands memory to the kernel where valgrind cannot follow it.
