@@ -55,8 +55,10 @@ final class HistogramSeries: Series, TimerHandler, RecorderHandler {
         10, 30,
     ]
 
+    /// Holds its counts itself, so a scrape copies them and shares no memory with who records.
     private struct State {
-        var counts = [UInt64](repeating: 0, count: HistogramSeries.ends.count + 1)
+        /// One for each end, and one beyond the last.
+        var counts = InlineArray<18, UInt64>(repeating: 0)
         var sum = 0.0
     }
 
@@ -82,8 +84,8 @@ final class HistogramSeries: Series, TimerHandler, RecorderHandler {
         let state = state.withLock { $0 }
         let before = labels.isEmpty ? "" : labels + ","
         var count: UInt64 = 0
-        for (index, one) in state.counts.enumerated() {
-            count += one
+        for index in state.counts.indices {
+            count += state.counts[index]
             let end = index < Self.ends.count ? "\(Self.ends[index])" : "+Inf"
             lines.append(Self.line(name + "_bucket", before + "le=\"\(end)\"", String(count)))
         }
