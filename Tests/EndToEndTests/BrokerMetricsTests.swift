@@ -177,7 +177,7 @@ struct BrokerMetricsTests {
         #expect(try desk.run("serve", "--metrics", "here").status == 64)
     }
 
-    @Test("OPS-10 peers that are silent, slow or do not read keep no collector waiting")
+    @Test("OPS-15 OPS-10 peers that are silent, slow or do not read keep no collector waiting")
     func stalled() throws {
         let desk = try Desk()
         defer { desk.remove() }

@@ -228,7 +228,8 @@ struct DiskFailureTests {
     }
 
     @Test(
-        "OPS-12 probes and metrics are answered while the disk hangs, and the watchdog is not fed")
+        "OPS-15 OPS-12 probes and metrics are answered while the disk hangs, and the watchdog is not fed"
+    )
     func hangs() throws {
         let name = "@martlet-\(UUID().uuidString)"
         let manager = NotifySocket(name)

@@ -93,7 +93,7 @@ struct SignalTests {
         #expect(frame.error.word == .deadlineExceeded)
     }
 
-    @Test("OPS-11 a log that nobody reads stops neither requests nor the end of a broker")
+    @Test("OPS-15 OPS-11 a log that nobody reads stops neither requests nor the end of a broker")
     func unread() throws {
         let desk = try Desk()
         defer { desk.remove() }

@@ -47,7 +47,7 @@ struct LineWriterTests {
         return text + String(repeating: "x", count: 99 - text.utf8.count)
     }
 
-    @Test("OPS-11 lines that find no room are counted, and the log says so in their place")
+    @Test("OPS-15 OPS-11 lines that find no room are counted, and the log says so in their place")
     func gap() throws {
         let pipe = Pipe()
         let writer = try Self.writer(of: pipe, bytesMax: 8000)

@@ -251,7 +251,7 @@ struct JournalTests {
         }
     }
 
-    @Test("A data file beside a journal that is not its own, or not whole, is refused")
+    @Test("OPS-16: a data file beside a journal that is not its own, or not whole, is refused")
     func foreign() throws {
         var random = SeededGenerator(seed: 3)
         let bench = try Self.bench()

@@ -76,7 +76,7 @@ struct WholeFolderTests {
         return folder
     }
 
-    @Test("OPS-4 a journal without its last records is refused", arguments: [1, 2, 64, 1000])
+    @Test("OPS-16 a journal without its last records is refused", arguments: [1, 2, 64, 1000])
     func shortJournal(missing: Int) throws {
         let folder = try Self.killed(transactions: 180)
         for name in Self.journals {
@@ -94,7 +94,7 @@ struct WholeFolderTests {
         #expect(throws: StoreOpenError.self) { try Self.open(folder.data) }
     }
 
-    @Test("OPS-4 after kill -9 it is said that nothing is lost, once it was compared")
+    @Test("OPS-16 OPS-4 after kill -9 it is said that nothing is lost, once it was compared")
     func complete() throws {
         let folder = try Self.killed(transactions: 20)
         #expect(try Self.told(folder.data) == [.recovered(isComplete: true)])
@@ -103,7 +103,7 @@ struct WholeFolderTests {
     }
 
     @Test(
-        "OPS-4 a data file that does not tell of its last transaction is recovered, and no more is said"
+        "OPS-16 OPS-4 a data file that does not tell of its last transaction is recovered, and no more is said"
     )
     func unreadable() throws {
         let folder = try Self.killed(transactions: 20)
@@ -118,7 +118,7 @@ struct WholeFolderTests {
         #expect(try Self.told(folder.data) == [.recovered(isComplete: false)])
     }
 
-    @Test("OPS-4 a copy of a folder that was not closed is compared in full, until it was closed")
+    @Test("OPS-16 a copy of a folder that was not closed is compared in full, until it was closed")
     func copied() throws {
         let folder = try Self.killed(transactions: 20)
         let copy = TemporaryFolder()
@@ -133,7 +133,7 @@ struct WholeFolderTests {
     }
 
     @Test(
-        "OPS-4 damage in a copy is found in each page that it needs",
+        "OPS-16 damage in a copy is found in each page that it needs",
         arguments: 0..<30 as Range<UInt64>)
     func damaged(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
@@ -159,7 +159,7 @@ struct WholeFolderTests {
         #expect(try store.check().problemCount == 0)
     }
 
-    @Test("OPS-4 a copy of a folder in use is refused, or is right", arguments: 0..<6)
+    @Test("OPS-16 a copy of a folder in use is refused, or is right", arguments: 0..<6)
     func liveCopy(order: Int) throws {
         var names = Self.files
         names.swapAt(0, order % 3)

@@ -40,7 +40,7 @@ struct HeartbeatTests {
         func set(_ value: Value) { inner.withLock { $0 = value } }
     }
 
-    @Test("OPS-12 who is not back in time is named, with the seconds, until the next sign")
+    @Test("OPS-15 OPS-12 who is not back in time is named, with the seconds, until the next sign")
     func named() {
         let bench = Bench()
         let disk = bench.pulse.heartbeat(of: "the disk")
@@ -60,7 +60,7 @@ struct HeartbeatTests {
         #expect(bench.pulse.silence == nil)
     }
 
-    @Test("OPS-12 a process that was frozen names nobody when it returns")
+    @Test("OPS-15 OPS-12 a process that was frozen names nobody when it returns")
     func frozen() {
         let bench = Bench()
         let loop = bench.pulse.heartbeat(of: "loop 0")
@@ -98,7 +98,7 @@ struct HeartbeatTests {
     }
 
     @Test(
-        "OPS-12 a loop or a committer that is held fails the check of health by its name",
+        "OPS-15 OPS-12 a loop or a committer that is held fails the check of health by its name",
         arguments: [
             ("martlet-loop-1", "Loop 1 has not answered for "),
             ("martlet-commit", "The committer has not answered for "),

@@ -194,7 +194,7 @@ struct ConsoleLogTests {
     }
 
     @Test(
-        "GW-9 a log that cannot be written holds nobody longer than a moment, and gets its entries later"
+        "OPS-15 GW-9 a log that cannot be written holds nobody longer than a moment, and gets its entries later"
     )
     func hanging() async throws {
         let (log, file, folder) = try Self.newLog()
