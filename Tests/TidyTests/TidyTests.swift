@@ -8,16 +8,16 @@ import Testing
 
 @Suite("Tidiness")
 struct TidyTests {
-    private static let root = URL(filePath: #filePath)
+    static let root = URL(filePath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
     private static let articles = root.appending(path: "Sources/Martlet/Martlet.docc")
 
-    private static func text(_ path: String) throws -> String {
+    static func text(_ path: String) throws -> String {
         try String(contentsOf: root.appending(path: path), encoding: .utf8)
     }
 
     /// The files below a folder that end so, by their paths from the root.
-    private static func files(below folder: String, ending: String) throws -> [String] {
+    static func files(below folder: String, ending: String) throws -> [String] {
         let names = try FileManager.default.subpathsOfDirectory(
             atPath: root.appending(path: folder).path())
         return names.filter { $0.hasSuffix(ending) }.map { folder + "/" + $0 }.sorted()
