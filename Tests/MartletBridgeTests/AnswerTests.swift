@@ -52,6 +52,30 @@ struct AnswerTests {
 
 @Suite("Messages of an instance in the door")
 struct TakenMessagesTests {
+    @Test("TTL-4 GW-11 GW-13 a message that comes after a higher stream ID is acknowledged singly")
+    func late() {
+        var taken = TakenMessages(endedMax: 8)
+        // Message 5 was held back by the doze or the throttle.
+        for streamID: UInt64 in [10, 5] { #expect(taken.came(streamID) == .handOver) }
+        #expect(taken.end(10) == Acknowledge(through: 10))
+        #expect(taken.end(5) == Acknowledge(through: 0, streamIDs: [5]))
+        // A later message in order covers a late one before it.
+        for streamID: UInt64 in [12, 7, 14, 9] { #expect(taken.came(streamID) == .handOver) }
+        #expect(taken.end(14) == Acknowledge(through: 0, streamIDs: [14]))
+        #expect(taken.end(9) == Acknowledge(through: 0, streamIDs: [9]))
+        #expect(taken.end(12) == Acknowledge(through: 12))
+        #expect(taken.end(7) == Acknowledge(through: 14))
+        // An open late message keeps the cumulative acknowledgement back.
+        for streamID: UInt64 in [20, 16, 21] { #expect(taken.came(streamID) == .handOver) }
+        #expect(taken.end(20) == Acknowledge(through: 20))
+        #expect(taken.end(21) == Acknowledge(through: 0, streamIDs: [21]))
+        // On a new attachment the messages come in order again, and none is late.
+        #expect(taken.reattach() == [10, 5, 14, 9, 12, 7, 20, 21])
+        #expect(taken.came(16) == .wait)
+        #expect(taken.came(21) == .acknowledge(Acknowledge(through: 0, streamIDs: [21])))
+        #expect(taken.end(16) == Acknowledge(through: 21))
+    }
+
     /// The broker gives messages on attachments, a push service ends them in any order, and acknowledgements reach the
     /// disk or are lost with the attachment.
     @Test(
@@ -63,6 +87,8 @@ struct TakenMessagesTests {
         /// What a broker knows: messages that wait, and what it gave on the present attachment.
         var waiting: [UInt64] = []
         var given: [UInt64] = []
+        /// Messages that a throttle holds back: they come late.
+        var heldBack: [UInt64] = []
         var handedOver: [UInt64: Int] = [:]
         var open: [UInt64] = []
         var next: UInt64 = 1
@@ -71,8 +97,9 @@ struct TakenMessagesTests {
             for one in frame.streamIDs + (frame.through > 0 ? [frame.through] : []) {
                 #expect(given.contains(one))
             }
-            let ended = Set(
-                given.filter { $0 <= frame.through } + frame.streamIDs)
+            // What came before the named message with a lower stream ID, and the message itself.
+            let named = given.firstIndex(of: frame.through).map { given[...$0] } ?? []
+            let ended = Set(named.filter { $0 <= frame.through } + frame.streamIDs)
             #expect(ended.isDisjoint(with: open), "a message was acknowledged before its end")
             waiting.removeAll { ended.contains($0) }
         }
@@ -88,10 +115,12 @@ struct TakenMessagesTests {
         }
         for _ in 0..<300 {
             switch random.next() % 10 {
-            case 0..<4:
+            case 0..<3:
                 waiting.append(next)
-                give(next)
+                if random.next() % 4 == 0 { heldBack.append(next) } else { give(next) }
                 next += 1
+            case 3 where !heldBack.isEmpty:
+                give(heldBack.remove(at: Int(random.next() % UInt64(heldBack.count))))
             case 4..<9 where !open.isEmpty:
                 let message = open.remove(at: Int(random.next() % UInt64(open.count)))
                 if let frame = taken.end(message) { acknowledge(frame) }
@@ -101,10 +130,12 @@ struct TakenMessagesTests {
                 #expect(listed.isDisjoint(with: open))
                 waiting.removeAll { listed.contains($0) }
                 given = []
+                heldBack = []
                 for message in waiting { give(message) }
             default: break
             }
         }
+        for message in heldBack { give(message) }
         for message in open {
             if let frame = taken.end(message) {
                 open.removeAll { $0 == message }

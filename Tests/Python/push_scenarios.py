@@ -560,7 +560,7 @@ def mailbox(server):
 
 
 def urgency(server):
-    """PRI-2 a user agent that wants urgent messages alone gets the others when it wants them again"""
+    """PRI-2 TTL-4 a user agent that wants urgent messages alone gets the others when it wants them again, and once"""
     agent = server.agent().connect()
     subscription = agent.register()
     agent.say({"messageType": "urgency", "min": "high"})
@@ -569,11 +569,20 @@ def urgency(server):
     time.sleep(0.2)
     server.push(subscription.endpoint, b"normal")
     server.push(subscription.endpoint, b"high", Urgency="high")
-    assert unb64(agent.notification()["data"]) == b"high"
+    urgent = agent.notification()
+    assert unb64(urgent["data"]) == b"high"
+    agent.acknowledge(urgent)
     assert agent.notification(0.5) is None
     agent.say({"messageType": "urgency", "min": "very-low"})
     assert agent.answer("urgency")["status"] == 200
-    assert unb64(agent.notification()["data"]) == b"normal"
+    held = agent.notification()
+    assert unb64(held["data"]) == b"normal"
+    agent.acknowledge(held)
+    agent.sync()
+    time.sleep(0.5)
+    agent.close()
+    agent.connect()
+    assert agent.notification(1) is None
 
 
 def retries(server):
