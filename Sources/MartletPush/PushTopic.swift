@@ -11,6 +11,11 @@ import MartletCrypto
 package enum PushTopic {
     /// Most characters of a topic, of `[A-Za-z0-9_-]`.
     private static let bytesMax = 32
+
+    /// Whether text of this length can be Base64URL. Apple's push service decodes the topic, and refuses a length that is
+    /// one more than a multiple of four (`BadWebPushTopic`).
+    private static func isDecodable(length: Int) -> Bool { length % 4 != 1 }
+
     /// Bytes of a digest with 32 characters in Base64URL.
     private static let digestBytes = 24
 
@@ -20,7 +25,7 @@ package enum PushTopic {
     package static func text(for collapseKey: String) -> String? {
         guard !collapseKey.isEmpty else { return nil }
         let isTopic =
-            collapseKey.utf8.count <= bytesMax
+            collapseKey.utf8.count <= bytesMax && isDecodable(length: collapseKey.utf8.count)
             && collapseKey.utf8.allSatisfy { byte in
                 switch byte {
                 case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x5F: true

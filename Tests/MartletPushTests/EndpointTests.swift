@@ -93,6 +93,12 @@ struct EndpointTests {
             ("tides_1", "tides_1"), ("A-z_09", "A-z_09"), ("", nil),
             (String(repeating: "x", count: 32), String(repeating: "x", count: 32)),
             ("high water", "uZdzb3PmC9_G_eQdn3dGODFo50aK4IWs"),
+            // Lengths that Base64URL cannot have: one more than a multiple of four.
+            ("x", "LXEWQrcmsEQBYnyp-6wy9chTD7GQPMTb"),
+            ("tides", "DnFP2S91OONTG2HA7rf5xw5ER1vnVX34"),
+            ("collie-update", "pWMpl1lIwwHRmSQYcUD_XmCjmWKebzh8"),
+            (String(repeating: "x", count: 29), "FwIkWseFgcMhh1C5qoxFQD5axIW9QbQo"),
+            (String(repeating: "x", count: 33), "EbpVo6fB7g-OuIZ9xApixnJA60peoSXu"),
         ] as [(String, String?)])
     func topics(key: String, topic: String?) {
         #expect(PushTopic.text(for: key) == topic)
