@@ -8,6 +8,15 @@ import Testing
 
 @Suite("Gateway: routes and refusals")
 struct RouteTests {
+    @Test("GW-2 the lines of a list header are one list, in their order (RFC 9110 5.3)")
+    func lists() {
+        let call = GatewayCall(
+            .get, path: [],
+            headers: [("crypto-key", "dh=a"), ("host", "b"), ("crypto-key", "p256ecdsa=c;d=e")])
+        #expect(call.list("crypto-key") == "dh=a, p256ecdsa=c;d=e")
+        #expect(call.list("host") == "b" && call.list("encryption") == nil)
+    }
+
     @Test(
         "GW-2 a pattern takes its parts and nothing else",
         arguments: [

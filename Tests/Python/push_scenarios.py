@@ -287,6 +287,17 @@ def vapid(server):
         for endpoint in (free, bound):
             answer = push(endpoint, authorization, crypto_key)
             assert answer[0] == 201, (authorization, answer)
+    # A list on two lines is one list, whichever part comes first.
+    halves = [f"dh={b64(sender.public)}", f"p256ecdsa={key}"]
+    for lines in (halves, halves[::-1]):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=15) as raw:
+            raw.sendall((f"POST {urllib.parse.urlsplit(bound).path} HTTP/1.1\r\nHost: a\r\nTTL: 60\r\n"
+                         "Content-Encoding: aesgcm\r\nEncryption: salt=AAAAAAAAAAAAAAAAAAAAAA\r\n"
+                         f"Authorization: WebPush {token}\r\n"
+                         + "".join(f"Crypto-Key: {line}\r\n" for line in lines)
+                         + "Content-Length: 9\r\n\r\n").encode() + b"encrypted")
+            assert raw.recv(4096).split(b" ")[1] == b"201", lines
+        assert agent.notification()["headers"]["crypto_key"] == halves[0]
     answer = refused(push(bound), 401, 109)
     assert answer[1]["www-authenticate"] == "vapid"
     assert push(free)[0] == 201

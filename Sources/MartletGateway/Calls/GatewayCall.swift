@@ -78,6 +78,14 @@ public struct GatewayCall: Sendable {
         return parts.isEmpty ? nil : parts.joined(separator: "; ")
     }
 
+    /// The value of a header that is a list: all its lines in their order, as one list. nil without a line. Source: RFC 9110,
+    /// section 5.3.
+    /// - Parameter name: in lower case.
+    public func list(_ name: String) -> String? {
+        let lines = headers.filter { $0.name == name }.map(\.value)
+        return lines.isEmpty ? nil : lines.joined(separator: ", ")
+    }
+
     /// The value of the first query parameter with this name.
     public func parameter(_ name: String) -> String? {
         query.first { $0.name == name }?.value

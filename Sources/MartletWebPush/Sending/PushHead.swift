@@ -69,8 +69,8 @@ struct PushHead: Sendable {
     private static func draftOptions(
         _ call: GatewayCall
     ) throws(PushError) -> [Message.DataEntry] {
-        guard let salt = parameters(call.header("encryption"), ["salt", "rs"]),
-            let key = parameters(call.header("crypto-key"), ["dh"])
+        guard let salt = parameters(call.list("encryption"), ["salt", "rs"]),
+            let key = parameters(call.list("crypto-key"), ["dh"])
         else {
             throw PushError(
                 400, 110,

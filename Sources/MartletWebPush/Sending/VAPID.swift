@@ -43,7 +43,7 @@ struct VAPID: Sendable {
             key = parameters.first { $0.name == "k" }?.value
         case "webpush", "bearer":
             token = String(parts[1].drop { $0 == " " })
-            key = call.header("crypto-key").flatMap { header in
+            key = call.list("crypto-key").flatMap { header in
                 HeaderParameters.list(header).first { $0.name == "p256ecdsa" }?.value
             }
         default: throw Self.wrong("is of no known form")
