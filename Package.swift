@@ -91,10 +91,14 @@ let package = Package(
             name: "MartletCondition", dependencies: ["MartletBase", "MartletBits"],
             swiftSettings: common),
         .target(name: "MartletWire", dependencies: ["MartletBase"], swiftSettings: common),
-        .target(name: "MartletCrypto", dependencies: ["COpenSSL"], swiftSettings: common),
+        .target(
+            name: "MartletCrypto", dependencies: ["MartletFiles", "COpenSSL"],
+            swiftSettings: common),
         .target(
             name: "MartletTicket",
-            dependencies: ["MartletBase", "MartletWire", "MartletCrypto", "COpenSSL"],
+            dependencies: [
+                "MartletBase", "MartletWire", "MartletCrypto", "MartletFiles", "COpenSSL",
+            ],
             swiftSettings: common),
         .target(
             name: "MartletRows",
@@ -132,7 +136,9 @@ let package = Package(
         .target(
             name: "MartletRing", dependencies: ["MartletTransport", "CLiburing"],
             swiftSettings: common),
-        .target(name: "MartletTLS", dependencies: ["COpenSSL"], swiftSettings: common),
+        .target(
+            name: "MartletTLS", dependencies: ["MartletFiles", "COpenSSL"],
+            swiftSettings: common),
         .target(
             name: "MartletEpoll", dependencies: ["MartletTransport", "CEpoll"],
             swiftSettings: common),
@@ -159,7 +165,7 @@ let package = Package(
         .target(
             name: "MartletClientTLS",
             dependencies: [
-                "MartletBase", "MartletClient",
+                "MartletBase", "MartletClient", "MartletFiles",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "NIOTLS", package: "swift-nio"),
@@ -168,7 +174,8 @@ let package = Package(
         .target(
             name: "MartletGateway",
             dependencies: [
-                "Martlet", "MartletCrypto", "MartletRows", "MartletTicket", "MartletTransport",
+                "Martlet", "MartletCrypto", "MartletFiles", "MartletRows", "MartletTicket",
+                "MartletTransport",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
@@ -204,7 +211,8 @@ let package = Package(
         .target(
             name: "MartletPush",
             dependencies: [
-                "MartletBase", "MartletCrypto", "MartletTransport", "MartletWire", "COpenSSL",
+                "MartletBase", "MartletCrypto", "MartletFiles", "MartletTransport", "MartletWire",
+                "COpenSSL",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -227,8 +235,8 @@ let package = Package(
         .target(
             name: "MartletBridge",
             dependencies: [
-                "Martlet", "MartletBits", "MartletCrypto", "MartletEngine", "MartletRows",
-                "MartletTransport", "MartletWire",
+                "Martlet", "MartletBits", "MartletCrypto", "MartletEngine", "MartletFiles",
+                "MartletRows", "MartletTransport", "MartletWire",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
@@ -460,7 +468,7 @@ let package = Package(
             swiftSettings: common),
         .testTarget(
             name: "MartletCommandTests",
-            dependencies: ["MartletAnswers", "MartletCommand", "Martlet", "CLMDB"],
+            dependencies: ["MartletAnswers", "MartletCommand", "MartletFiles", "Martlet", "CLMDB"],
             swiftSettings: common),
         .testTarget(name: "TidyTests", swiftSettings: common),
         .testTarget(

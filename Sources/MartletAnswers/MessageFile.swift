@@ -4,7 +4,6 @@
 // lowerCamelCase. An unknown key is refused with its place, because a misspelled field must not be lost silently.
 // Rests on JSONValue.
 
-package import FoundationEssentials
 package import Martlet
 
 package struct MessageFile {
@@ -13,10 +12,10 @@ package struct MessageFile {
     package private(set) var message = Message()
     package private(set) var validateOnly = false
 
-    package init(json: Data) throws(MartletError) {
+    package init(json: [UInt8]) throws(MartletError) {
         let value: JSONValue
         do {
-            value = try JSONValue(parsing: String(decoding: json, as: UTF8.self))
+            value = try JSONValue(document: json)
         } catch {
             throw MartletError(
                 .invalidArgument, "This is no JSON (\(error.message)).", field: "file",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A device's state in a file: one line of JSON. A save writes the whole file or leaves the old file. Only the
-// file's owner can read the file, because the file has the device key. Rests on PrivateFile.
+// file's owner can read the file, because the file has the device key. Rests on PrivateFile and EditedText.
 
 #if canImport(Darwin)
     import Darwin
@@ -30,21 +30,14 @@ public struct DeviceStateFile: DeviceStateStore {
     /// - Returns: nil if there is no file.
     /// - Throws: `UNAVAILABLE` if the file cannot be read, `INVALID_ARGUMENT` if the content is no state of a device.
     public func load() throws(MartletError) -> StoredDevice? {
-        let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else {
-            if errno == ENOENT { return nil }
-            throw failure("read")
+        let file: EditedText
+        do throws(PrivateFile.Failure) {
+            file = try EditedText(contentsOf: path, bytesMax: Self.bytesMax)
+        } catch {
+            if error.code == ENOENT { return nil }
+            throw failure("read", error.text)
         }
-        defer { close(descriptor) }
-        var bytes: [UInt8] = []
-        var part = [UInt8](repeating: 0, count: 1 << 16)
-        while bytes.count <= Self.bytesMax {
-            let count = unsafe read(descriptor, &part, part.count)
-            guard count >= 0 else { throw failure("read") }
-            guard count > 0 else { break }
-            bytes += part.prefix(count)
-        }
-        guard let device = StoredDevice(json: String(decoding: bytes, as: UTF8.self)) else {
+        guard let device = StoredDevice(json: String(decoding: file.bytes, as: UTF8.self)) else {
             throw MartletError(
                 .invalidArgument,
                 "'\(path)' cannot be read as a device's state. Remove it to register anew, or name "

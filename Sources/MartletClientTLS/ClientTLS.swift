@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TLS for the clients of a broker: trusted certificates, and the client's own certificate. The module is separate, so
-// `MartletClient` alone needs no TLS library. Rests on MartletClient and swift-nio-ssl.
+// `MartletClient` alone needs no TLS library. Rests on MartletClient, EditedText and swift-nio-ssl.
 
 public import MartletBase
 public import MartletClient
+import MartletFiles
 import NIOCore
 import NIOSSL
 
@@ -84,7 +85,8 @@ public struct ClientTLS: Sendable {
                 .map { .certificate($0) }
             do {
                 configuration.privateKey = .privateKey(
-                    try NIOSSLPrivateKey(file: certificate.key, format: .pem))
+                    try NIOSSLPrivateKey(
+                        bytes: try EditedText(contentsOf: certificate.key).bytes, format: .pem))
             } catch { throw Self.unusable(certificate.key, "private key without a passphrase") }
         }
         return configuration
@@ -92,7 +94,8 @@ public struct ClientTLS: Sendable {
 
     /// - Throws: `INVALID_ARGUMENT` with the name of a file without certificates.
     private static func certificates(_ file: String) throws(MartletError) -> [NIOSSLCertificate] {
-        let found = (try? NIOSSLCertificate.fromPEMFile(file)) ?? []
+        let found =
+            (try? NIOSSLCertificate.fromPEMBytes(EditedText(contentsOf: file).bytes)) ?? []
         guard !found.isEmpty else { throw unusable(file, "certificate") }
         return found
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Private keys of P-256 that sign JSON Web Tokens (ES256), read from PKCS #8. Rests on COpenSSL.
+// Private keys of P-256 that sign JSON Web Tokens (ES256), read from PKCS #8. Rests on COpenSSL and EditedText.
 // Source: RFC 7518, section 3.4: a signature is r and s, 32 bytes each, big-endian. RFC 5208, RFC 7468: the text.
 
 import COpenSSL
+import MartletFiles
 
 /// A private key of P-256.
 public final class SigningKey: @unchecked Sendable {
@@ -17,7 +18,7 @@ public final class SigningKey: @unchecked Sendable {
     /// - Returns: nil for a text that is no private key of P-256.
     public init?(pkcs8 text: [UInt8]) {
         defer { ERR_clear_error() }
-        let found = text.withUnsafeBytes { bytes -> OpaquePointer? in
+        let found = EditedText(text).bytes.withUnsafeBytes { bytes -> OpaquePointer? in
             // The BIO reads the bytes in place, so it must not outlive the closure.
             let input = BIO_new_mem_buf(bytes.baseAddress, Int32(clamping: bytes.count))
             defer { BIO_free(input) }

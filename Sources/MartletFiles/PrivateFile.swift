@@ -16,15 +16,17 @@
 /// A new file, open for writing.
 package struct PrivateFile: ~Copyable, Sendable {
     /// The system's reason for which a file was not made or written.
-    package struct Failure: Error {
+    package struct Failure: Error, CustomStringConvertible {
         package let code: Int32
 
         package init(code: Int32) { self.code = code }
 
         /// The reason of the last call.
-        fileprivate static var last: Failure { Failure(code: errno) }
+        static var last: Failure { Failure(code: errno) }
 
         package var text: String { String(cString: strerror(code)) }
+
+        package var description: String { text }
     }
 
     private let descriptor: Int32

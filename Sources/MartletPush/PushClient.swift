@@ -7,6 +7,7 @@
 
 import AsyncHTTPClient
 package import MartletBase
+import MartletFiles
 package import MartletTransport
 import NIOCore
 import NIOHTTP1
@@ -36,7 +37,10 @@ package final class PushClient: Sendable {
         /// Trusts the authorities in a PEM file, and no others.
         /// - Throws: `INVALID_ARGUMENT` for an unusable file.
         package mutating func trust(authoritiesIn file: String) throws(MartletError) {
-            do { trustRoots = .certificates(try NIOSSLCertificate.fromPEMFile(file)) } catch {
+            do {
+                trustRoots = .certificates(
+                    try NIOSSLCertificate.fromPEMBytes(EditedText(contentsOf: file).bytes))
+            } catch {
                 throw MartletError(
                     .invalidArgument, "The authorities in \(file) cannot be read: \(error)",
                     field: "bridge-ca")

@@ -2,10 +2,11 @@
 //
 // The settings of the server's side of handshakes: certificates and their keys, the authorities of client
 // certificates, and the protocol's choices. A context does not change: reloaded certificates make another context, and
-// handshakes that have begun end with theirs. Rests on OpenSSL.
+// handshakes that have begun end with theirs. Rests on OpenSSL and EditedText.
 
 internal import COpenSSL
 internal import Glibc
+import MartletFiles
 internal import Synchronization
 
 /// Certificates and keys of a server, as PEM text in memory or in files.
@@ -23,35 +24,15 @@ public struct TLSCredentials: Sendable, Hashable {
             }
         }
 
-        func read() throws(TLSSetupError) -> [UInt8] {
+        func read() throws(TLSSetupError) -> EditedText {
             switch self {
-            case .text(let text): return Array(text.utf8)
+            case .text(let text): return EditedText(Array(text.utf8))
             case .file(let path):
-                let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-                guard descriptor >= 0 else {
-                    throw .unreadable(file: path, reason: String(cString: strerror(errno)))
+                do throws(PrivateFile.Failure) { return try EditedText(contentsOf: path) } catch {
+                    throw .unreadable(file: path, reason: error.text)
                 }
-                defer { close(descriptor) }
-                var bytes = [UInt8](repeating: 0, count: Self.fileBytesMax)
-                var count = 0
-                while count < bytes.count {
-                    let room = bytes.count - count
-                    let result = bytes.withUnsafeMutableBytes {
-                        Glibc.read(descriptor, $0.baseAddress! + count, room)
-                    }
-                    if result == 0 { break }
-                    guard result > 0 else {
-                        throw .unreadable(file: path, reason: String(cString: strerror(errno)))
-                    }
-                    count += result
-                }
-                bytes.removeLast(bytes.count - count)
-                return bytes
             }
         }
-
-        /// Bytes of a file that are read; a bundle of authorities has some hundred kilobytes.
-        private static let fileBytesMax = 1 << 20
     }
 
     /// The server's certificate, and the certificates that vouch for it.
@@ -111,7 +92,7 @@ public final class TLSServerContext: Sendable {
             try Self.setProtocol(context)
             (fingerprint, validity) = try Self.setCertificate(context, credentials)
             if let source = credentials.clientAuthorities {
-                authorities = try source.read()
+                authorities = try source.read().bytes
                 try Self.setAuthorities(context, authorities, place: source.place)
             }
         } catch {
@@ -137,10 +118,7 @@ public final class TLSServerContext: Sendable {
             throw .sendersWithoutAuthorities(place: source.place)
         }
         var senders: [String: Set<String>] = [:]
-        let lines = try source.read().split(
-            separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
-        for (index, bytes) in lines.enumerated() {
-            let line = bytes.last == UInt8(ascii: "\r") ? bytes.dropLast() : bytes
+        for (index, line) in try source.read().lines.enumerated() {
             guard let first = line.first, first != UInt8(ascii: "#") else { continue }
             let words = line.split(separator: UInt8(ascii: " "), maxSplits: 1)
             guard words.count == 2, let project = String(validating: words[0], as: UTF8.self),
@@ -199,7 +177,7 @@ public final class TLSServerContext: Sendable {
         _ context: OpaquePointer, _ credentials: TLSCredentials
     ) throws(TLSSetupError) -> ([UInt8], (begin: Int64, end: Int64)) {
         let place = credentials.certificate.place
-        let chain = PEM.certificates(in: try credentials.certificate.read())
+        let chain = PEM.certificates(in: try credentials.certificate.read().bytes)
         defer { for certificate in chain { X509_free(certificate) } }
         guard let first = chain.first else { throw .noCertificate(place: place) }
         guard SSL_CTX_use_certificate(context, first) == 1 else {
@@ -210,7 +188,7 @@ public final class TLSServerContext: Sendable {
                 throw .refused(what: place, reason: OpenSSLErrors.take())
             }
         }
-        guard let key = PEM.privateKey(in: try credentials.key.read()) else {
+        guard let key = PEM.privateKey(in: try credentials.key.read().bytes) else {
             throw .noKey(place: credentials.key.place)
         }
         defer { EVP_PKEY_free(key) }

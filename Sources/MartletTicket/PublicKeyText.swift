@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The text form of public keys, as `openssl pkey -pubout` writes them. Rests on nothing.
+// The text form of public keys, as `openssl pkey -pubout` writes them. Rests on EditedText.
 // Source: RFC 7468, section 13.
 
 public import MartletBase
+import MartletFiles
 
 /// Reads a public key from text.
 public enum PublicKeyText {
     /// The SubjectPublicKeyInfo, in DER, between the lines `BEGIN PUBLIC KEY` and `END PUBLIC KEY`.
     /// - Throws: `INVALID_ARGUMENT` for any other text.
     public static func der(_ text: String) throws(MartletError) -> [UInt8] {
-        let lines = text.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        let lines = String(decoding: EditedText(Array(text.utf8)).bytes, as: UTF8.self)
+            .split(whereSeparator: \.isWhitespace).joined(separator: " ")
         let (head, foot) = ("-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----")
         guard lines.hasPrefix(head), lines.hasSuffix(foot), lines.count > head.count + foot.count
         else { throw unreadable }

@@ -64,6 +64,19 @@ public indirect enum JSONValue: Sendable, Hashable {
         }
     }
 
+    /// Reads a text that stands by itself, such as a file or the body of a request: a byte-order mark may be in front of
+    /// it (RFC 8259, section 8.1), because some editors and libraries write one.
+    public init(
+        document bytes: [UInt8], repeatedNames: RepeatedNames = .refuse
+    ) throws(Fault) {
+        let markBytes = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? 3 : 0
+        do throws(Fault) {
+            try self.init(parsing: Array(bytes[markBytes...]), repeatedNames: repeatedNames)
+        } catch {
+            throw Fault(byteOffset: markBytes + error.byteOffset, message: error.message)
+        }
+    }
+
     /// The member of an object with the given name; nil for other values.
     public subscript(key: String) -> JSONValue? {
         if case .object(let members) = self { members[key] } else { nil }

@@ -98,6 +98,18 @@ private func answer(_ connection: FakeConnection, _ request: DeviceTopicsRequest
         #expect(StoredDevice(json: early)?.topics == AskedTopics())
     }
 
+    @Test(
+        "DEV-2 a file that an editor wrote again is read, with any line ends and a byte-order mark",
+        arguments: ["\u{FEFF}", ""], ["\n", "\r\n", "\r"])
+    func edited(mark: String, end: String) throws {
+        let folder = try folder()
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let path = folder.appending(path: "state.json")
+        try Data((mark + Self.device.json.replacing(",", with: ",\(end)") + end).utf8).write(
+            to: path)
+        #expect(try DeviceStateFile(path: path.path).load() == Self.device)
+    }
+
     @Test("DEV-1 the file is its owner's alone, replaced as a whole, and gone when it is removed")
     func file() throws {
         let folder = try folder()

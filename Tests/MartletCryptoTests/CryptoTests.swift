@@ -107,6 +107,16 @@ struct CryptoTests {
         }
     }
 
+    @Test("GW-11 a private key is read with any line ends, and behind a byte-order mark")
+    func editedSigningKeys() {
+        for mark in ["", "\u{FEFF}"] {
+            for end in ["\n", "\r\n", "\r"] {
+                let text = mark + Self.signingKey.replacing("\n", with: end)
+                #expect(SigningKey(pkcs8: Array(text.utf8)) != nil, "\(text.debugDescription)")
+            }
+        }
+    }
+
     @Test("An empty secret makes codes")
     func emptySecret() {
         let key = AuthenticationKey([])

@@ -287,6 +287,13 @@ struct MessageRequestTests {
         }
     }
 
+    @Test("GW-1 a body may have a byte-order mark in front, as some libraries write it")
+    func mark() throws {
+        #expect(
+            try lines("\u{FEFF}" + #"{"message":{"topic":"t","data":{"a":"b"}}}"#, for: .android)
+                .contains("data a=b"))
+    }
+
     @Test("GW-1 null is not said, and of two equal names the last one counts")
     func json() throws {
         let body = """

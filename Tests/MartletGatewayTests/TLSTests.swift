@@ -77,6 +77,30 @@ extension OverHTTP {
         }
 
         @Test(
+            "OPS-6 certificate and key that an editor wrote again are read",
+            arguments: ["\n", "\r\n", "\r"])
+        func edited(end: String) async throws {
+            let folder = TestFolder()
+            let files = try await Self.certificate(in: folder)
+            let authority = folder.url.appending(path: "authority.pem")
+            try FileManager.default.copyItem(at: URL(filePath: files.chain), to: authority)
+            for file in [files.chain, files.key] {
+                let text = try String(contentsOfFile: file, encoding: .utf8)
+                try Data(("\u{FEFF}" + text.replacing("\n", with: end)).utf8)
+                    .write(to: URL(filePath: file))
+            }
+            try await ServedGateway.run({ $0.certificate = files }) { served in
+                let printed = try await Self.run(
+                    "/usr/bin/curl",
+                    [
+                        "--silent", "--cacert", authority.path, "-w", "%{http_code}",
+                        "-o", "/dev/null", "https://localhost:\(served.port)/healthz",
+                    ])
+                #expect(printed == "200")
+            }
+        }
+
+        @Test(
             "OPS-6 a handshake that fails leaves a line with its reason; a peer that hangs up does not"
         )
         func failedHandshakes() async throws {

@@ -34,6 +34,24 @@ struct HandshakeTests {
         }
     }
 
+    @Test(
+        "OPS-6 certificate and key are read with any line ends, and the first one behind a byte-order mark",
+        arguments: ["\u{FEFF}", ""], ["\n", "\r\n", "\r"])
+    func edited(mark: String, end: String) throws {
+        let (first, other) = try (
+            SelfSignedCertificate(names: ["DNS:localhost"]),
+            SelfSignedCertificate(names: ["DNS:elsewhere"])
+        )
+        func edited(_ text: String) -> TLSCredentials.Source {
+            .text(mark + text.replacing("\n", with: end))
+        }
+        let context = try TLSServerContext(
+            TLSCredentials(
+                certificate: edited(first.certificate + other.certificate), key: edited(first.key)),
+            ticketKeys: TLSTicketKeys())
+        try talk(try shakeHands(context, TLSClientContext()), 100)
+    }
+
     @Test("OPS-6 both groups work, and a client with a wrong guess is asked again")
     func groups() throws {
         let context = try TLSServerContext(makeCredentials(), ticketKeys: TLSTicketKeys())

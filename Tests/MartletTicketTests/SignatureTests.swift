@@ -155,7 +155,7 @@ struct SignatureTests {
         #expect(!isTaken(short, .rs256))
     }
 
-    @Test("A public key in text is read with any line ends, and nothing else is")
+    @Test("A public key in text is read as editors write it, and nothing else is")
     func text() throws {
         let der = Example.es256.material
         var base64 = ""
@@ -164,9 +164,9 @@ struct SignatureTests {
         }
         while base64.count % 4 != 0 { base64.append("=") }
         let middle = base64.index(base64.startIndex, offsetBy: 64)
-        for end in ["\n", "\r\n"] {
+        for (mark, end) in [("", "\n"), ("", "\r\n"), ("", "\r"), ("\u{FEFF}", "\r\n")] {
             let text =
-                "-----BEGIN PUBLIC KEY-----\(end)\(base64[..<middle])\(end)\(base64[middle...])"
+                "\(mark)-----BEGIN PUBLIC KEY-----\(end)\(base64[..<middle])\(end)\(base64[middle...])"
                 + "\(end)-----END PUBLIC KEY-----\(end)"
             #expect(try PublicKeyText.der(text) == der)
         }

@@ -72,6 +72,21 @@ import Testing
             try JSONValue(parsing: #"{"b":1,"a":"\u0001"}"#).text == #"{"a":"\u0001","b":1}"#)
     }
 
+    @Test("GW-1 a document may have a byte-order mark in front, and a value in it may not")
+    func document() throws {
+        let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
+        #expect(try JSONValue(document: mark + Array("[1]".utf8)) == .array([.integer(1)]))
+        #expect(try JSONValue(document: Array("[1]".utf8)) == .array([.integer(1)]))
+        for (bytes, fault) in [(mark + Array("[1".utf8), 5), (mark, 3), (mark + mark + [0x31], 3)] {
+            #expect {
+                try JSONValue(document: bytes)
+            } throws: { error in
+                (error as? JSONValue.Fault)?.byteOffset == fault
+            }
+        }
+        #expect(throws: JSONValue.Fault.self) { try JSONValue(parsing: mark + [0x31]) }
+    }
+
     @Test("MSG-5 what is not JSON is refused with its place")
     func notJSON() {
         for text in [

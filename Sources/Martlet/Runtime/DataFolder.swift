@@ -2,7 +2,7 @@
 //
 // The small files beside the store: the administrator key, the secret of access tokens, and the addresses of a
 // running broker and its gateway. Only the owner may read the files. Commands on this machine find the broker
-// by the addresses. Rests on PrivateFile.
+// by the addresses. Rests on PrivateFile and EditedText.
 
 import Glibc
 import MartletBase
@@ -123,10 +123,8 @@ enum DataFolder {
 
     /// Reads the text of a small file, without blanks at the end.
     static func read(_ descriptor: Int32) -> String? {
-        var bytes = [UInt8](repeating: 0, count: 4096)
-        let count = Glibc.read(descriptor, &bytes, bytes.count)
-        guard count >= 0 else { return nil }
-        var text = String(decoding: bytes.prefix(count), as: UTF8.self)
+        guard let file = try? EditedText(descriptor: descriptor) else { return nil }
+        var text = String(decoding: file.bytes, as: UTF8.self)
         while text.last?.isWhitespace == true { text.removeLast() }
         return text
     }

@@ -8,6 +8,7 @@
 
 import AsyncHTTPClient
 import Martlet
+import MartletFiles
 import MartletRows
 import MartletTransport
 import MartletWire
@@ -54,7 +55,10 @@ package actor APNsService: PushService {
             authorities = .default
             return
         }
-        do { authorities = .certificates(try NIOSSLCertificate.fromPEMFile(file)) } catch {
+        do {
+            authorities = .certificates(
+                try NIOSSLCertificate.fromPEMBytes(EditedText(contentsOf: file).bytes))
+        } catch {
             throw MartletError(
                 .invalidArgument, "The authorities in \(file) cannot be read: \(error)",
                 field: "bridge-ca")

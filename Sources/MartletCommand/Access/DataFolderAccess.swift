@@ -21,7 +21,7 @@ struct DataFolderAccess {
     /// Takes the folder of --data, else of MARTLET_DATA, else `./martlet-data`.
     init(option: String?) {
         folder =
-            option ?? ProcessInfo.processInfo.environment["MARTLET_DATA"] ?? "./martlet-data"
+            option ?? Settings.environment["MARTLET_DATA"] ?? "./martlet-data"
     }
 
     /// The path of the folder, if the folder has a store.
@@ -233,10 +233,8 @@ struct DataFolderAccess {
     }
 
     private func read(_ name: String) -> String? {
-        guard let bytes = FileManager.default.contents(atPath: folder + "/" + name) else {
-            return nil
-        }
-        var text = String(decoding: bytes, as: UTF8.self)
+        guard let file = try? EditedText(contentsOf: folder + "/" + name) else { return nil }
+        var text = String(decoding: file.bytes, as: UTF8.self)
         while text.last?.isWhitespace == true { text.removeLast() }
         return text
     }
@@ -337,7 +335,7 @@ struct ConnectionOptions: ParsableArguments {
 
     /// The server key; empty: a client's certificate stands for the key.
     private func credential(folder: String?) -> String? {
-        let environment = ProcessInfo.processInfo.environment["MARTLET_KEY"]
+        let environment = Settings.environment["MARTLET_KEY"]
         let certificate = tls.clientCertificate.map { _ in "" }
         return key ?? (folder == nil ? environment : nil) ?? certificate
     }

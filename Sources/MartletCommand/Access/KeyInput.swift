@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads a secret or a public key from a file or from standard input. No command takes a secret as an argument, because
-// every user of the machine can read the arguments of a process. Rests on POSIX files.
+// every user of the machine can read the arguments of a process. Rests on EditedText.
 
 import Glibc
 import Martlet
+import MartletFiles
 
 /// The bytes of a key, as a user hands them over.
 struct KeyInput {
@@ -21,36 +22,26 @@ struct KeyInput {
         let name = path.map { "'\($0)'" } ?? "Standard input"
         guard descriptor >= 0 else { throw Self.unreadable(name, errno) }
         defer { if path != nil { close(descriptor) } }
-        var bytes: [UInt8] = []
-        var piece = [UInt8](repeating: 0, count: 4096)
-        while true {
-            let count = read(descriptor, &piece, piece.count)
-            if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw Self.unreadable(name, errno) }
-            if count == 0 { break }
-            bytes += piece[..<count]
-            guard bytes.count <= Self.bytesMax else {
-                throw MartletError(
-                    .invalidArgument,
-                    "\(name) has more than \(Self.bytesMax) bytes, so it is no key.", field: "file")
-            }
+        do throws(PrivateFile.Failure) {
+            bytes = try EditedText.bytes(of: descriptor, bytesMax: Self.bytesMax)
+        } catch {
+            guard error.code == EFBIG else { throw Self.unreadable(name, error.code) }
+            throw MartletError(
+                .invalidArgument,
+                "\(name) has more than \(Self.bytesMax) bytes, so it is no key.", field: "file")
         }
-        self.bytes = bytes
     }
 
-    /// The bytes as a secret. A line end behind printable ASCII is not part of the secret, because editors and `echo`
-    /// add a line end. A secret with any other byte keeps all bytes.
+    /// The bytes as a secret. A line end behind printable ASCII and a byte-order mark in front are not part of the
+    /// secret, because editors and `echo` add them. A secret with any other byte keeps all bytes.
     var secret: [UInt8] {
-        var text = bytes[...]
-        if text.last == UInt8(ascii: "\n") {
-            text.removeLast()
-            if text.last == UInt8(ascii: "\r") { text.removeLast() }
-        }
+        var text = EditedText(bytes).bytes[...]
+        if text.last == UInt8(ascii: "\n") { text.removeLast() }
         return text.allSatisfy { (0x20...0x7E).contains($0) } ? Array(text) : bytes
     }
 
     /// The bytes as text.
-    var text: String { String(decoding: bytes, as: UTF8.self) }
+    var text: String { String(decoding: EditedText(bytes).bytes, as: UTF8.self) }
 
     private static func unreadable(_ name: String, _ code: Int32) -> MartletError {
         MartletError(

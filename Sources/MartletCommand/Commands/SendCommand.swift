@@ -4,8 +4,10 @@
 
 import ArgumentParser
 import FoundationEssentials
+import Glibc
 import Martlet
 import MartletAnswers
+import MartletFiles
 
 struct SendCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
@@ -224,29 +226,21 @@ struct SendCommand: ReportingCommand {
     /// escapes stays far below the bound.
     private static let fileBytesMax = 1 << 20
 
-    private static func contents(of path: String) throws -> Data {
-        do {
-            var bytes: Data
-            if path == "-" {
-                bytes = Data()
-                while bytes.count <= fileBytesMax, let line = readLine(strippingNewline: false) {
-                    bytes.append(contentsOf: line.utf8)
-                }
-            } else {
-                bytes = try Data(contentsOf: URL(filePath: path))
-            }
-            guard bytes.count <= fileBytesMax else {
+    private static func contents(of path: String) throws(MartletError) -> [UInt8] {
+        let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
+        defer { if path != "-", descriptor >= 0 { close(descriptor) } }
+        do throws(PrivateFile.Failure) {
+            guard descriptor >= 0 else { throw PrivateFile.Failure(code: errno) }
+            return try EditedText.bytes(of: descriptor, bytesMax: fileBytesMax)
+        } catch {
+            guard error.code == EFBIG else {
                 throw MartletError(
-                    .invalidArgument, "'\(path)' has more than \(fileBytesMax) bytes.",
+                    .notFound,
+                    "'\(path)' cannot be read (\(error.text)); check the path and who may read it.",
                     field: "file")
             }
-            return bytes
-        } catch let error as MartletError {
-            throw error
-        } catch {
             throw MartletError(
-                .notFound, "'\(path)' cannot be read; check the path and who may read it.",
-                field: "file")
+                .invalidArgument, "'\(path)' has more than \(fileBytesMax) bytes.", field: "file")
         }
     }
 }

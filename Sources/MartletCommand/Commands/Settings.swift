@@ -2,11 +2,12 @@
 //
 // Sources of settings for `serve` and `gateway` (OPS-2): a file, then the environment, then the command line; a later
 // source wins. The settings of file and environment become flags in front of the typed flags, so that all settings
-// are read and judged in one way. Rests on ArgumentParser.
+// are read and judged in one way. Rests on ArgumentParser and EditedText.
 
 import ArgumentParser
 import FoundationEssentials
 import Glibc
+import MartletFiles
 
 /// Settings outside of the command line.
 enum Settings {
@@ -55,7 +56,7 @@ enum Settings {
     /// The arguments of a command line, with the settings of file and environment inserted.
     static func expanded(_ arguments: [String]) throws -> [String] {
         guard let command = arguments.first, commands.contains(command) else { return arguments }
-        let environment = ProcessInfo.processInfo.environment
+        let environment = environment
         var settings: [Setting] = []
         if let file = file(arguments) ?? environment["MARTLET_CONFIG"] {
             settings += try read(file)
@@ -72,6 +73,13 @@ enum Settings {
         return [command] + added + arguments.dropFirst()
     }
 
+    /// Martlet's variables of the environment. The files that give a container or a service its variables are edited as
+    /// settings are, and pass a CR at the end of a line on.
+    static var environment: [String: String] {
+        ProcessInfo.processInfo.environment.filter { $0.key.hasPrefix("MARTLET_") }
+            .mapValues { trimmed($0[...]) }
+    }
+
     /// Variables that are no settings. The last one is of the kernels for sets.
     private static let otherVariables: Set<String> = [
         "MARTLET_CONFIG", "MARTLET_KEY", "MARTLET_SIMD",
@@ -84,7 +92,7 @@ enum Settings {
     /// OPS-2: a misspelt variable would be a setting that does not hold.
     private static func refuseUnknown(_ environment: [String: String]) throws(Fault) {
         let known = otherVariables.union(names.map(variable))
-        let unknown = environment.keys.filter { $0.hasPrefix("MARTLET_") && !known.contains($0) }
+        let unknown = environment.keys.filter { !known.contains($0) }
         guard let first = unknown.min() else { return }
         throw Fault(
             description: "\(first): there is no such setting; there are "
@@ -94,7 +102,7 @@ enum Settings {
     /// Whether a file has settings.
     /// - Parameter option: the value of --config.
     static func hasFile(_ option: String?) -> Bool {
-        option != nil || ProcessInfo.processInfo.environment["MARTLET_CONFIG"] != nil
+        option != nil || environment["MARTLET_CONFIG"] != nil
     }
 
     /// The place of the data folder's name, if that is the environment or a file; nil: the command line, or the
@@ -104,7 +112,7 @@ enum Settings {
             $0 == "--data" || $0 == "--data-folder" || $0.hasPrefix("--data=")
                 || $0.hasPrefix("--data-folder=")
         }
-        let environment = ProcessInfo.processInfo.environment
+        let environment = environment
         guard !isTyped else { return nil }
         if environment["MARTLET_DATA"] != nil { return "MARTLET_DATA" }
         guard let file = file(arguments) ?? environment["MARTLET_CONFIG"],
@@ -116,7 +124,7 @@ enum Settings {
     /// The data folder in the file of settings, if the environment names another one; nil: they do not differ.
     static func overriddenFolder(_ arguments: [String]) -> (file: String, folder: String)? {
         guard sourceOfFolder(arguments) == "MARTLET_DATA" else { return nil }
-        let environment = ProcessInfo.processInfo.environment
+        let environment = environment
         guard let file = file(arguments) ?? environment["MARTLET_CONFIG"],
             let setting = try? read(file).last(where: { $0.name == "data" }),
             setting.value != environment["MARTLET_DATA"]
@@ -135,20 +143,18 @@ enum Settings {
 
     /// Reads `name = value` from each line of a file. A line with `#` in front is a comment.
     private static func read(_ file: String) throws(Fault) -> [Setting] {
-        guard access(file, R_OK) == 0 else {
+        let text: EditedText
+        do throws(PrivateFile.Failure) { text = try EditedText(contentsOf: file) } catch {
             throw Fault(
                 description:
                     "The file of settings '\(file)' (--config or MARTLET_CONFIG) cannot be read: "
-                    + String(cString: strerror(errno)))
+                    + (error.code == EISDIR ? "it is a folder; name a file in it." : error.text))
         }
-        guard let bytes = FileManager.default.contents(atPath: file),
-            let text = String(validating: bytes, as: UTF8.self)
-        else { throw Fault(description: "\(file): there is no text to be read") }
         var settings: [Setting] = []
-        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
-        for (index, line) in lines.enumerated() {
+        for (index, bytes) in text.lines.enumerated() {
             let place = "\(file), line \(index + 1)"
-            let line = trimmed(line)[...]
+            guard let line = String(validating: bytes, as: UTF8.self).map({ trimmed($0[...])[...] })
+            else { throw Fault(description: "\(place): the line is not UTF-8") }
             guard !line.isEmpty, line.first != "#" else { continue }
             guard let equals = line.firstIndex(of: "=") else {
                 throw Fault(description: "\(place): write name = value")

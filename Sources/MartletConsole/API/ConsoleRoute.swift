@@ -175,7 +175,7 @@ package struct ConsoleRoute: Sendable {
         var fields = JSONFields()
         if method != .get, !call.body.isEmpty {
             do {
-                fields = try JSONFields(try JSONValue(parsing: call.body), "")
+                fields = try JSONFields(try JSONValue(document: call.body), "")
             } catch let fault as JSONValue.Fault {
                 throw MartletError(
                     .invalidArgument, "This is no JSON (\(fault.message)).",

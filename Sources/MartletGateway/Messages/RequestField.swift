@@ -183,7 +183,7 @@ extension RequestObject {
         let value: JSONValue
         do {
             value = try JSONValue(
-                parsing: body.isEmpty ? Array("{}".utf8) : body, repeatedNames: .takeLast)
+                document: body.isEmpty ? Array("{}".utf8) : body, repeatedNames: .takeLast)
         } catch {
             throw GatewayError(
                 .invalidArgument,

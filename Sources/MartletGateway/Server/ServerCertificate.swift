@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OPS-11: the certificate of a door, which a reload replaces. A handshake asks for the certificate in use, so the
-// settings of TLS and the listening socket stay. Rests on swift-nio-ssl.
+// settings of TLS and the listening socket stay. Rests on EditedText and swift-nio-ssl.
 
 import Glibc
 package import Logging
 package import Martlet
+import MartletFiles
 import NIOCore
 package import NIOSSL
 import Synchronization
@@ -94,14 +95,18 @@ package final class ServerCertificate: Sendable {
     private static func read(
         _ files: GatewayConfiguration.Certificate, _ setting: String
     ) throws(MartletError) -> Pair {
-        let chain = (try? NIOSSLCertificate.fromPEMFile(files.chain)) ?? []
+        let chain =
+            (try? NIOSSLCertificate.fromPEMBytes(EditedText(contentsOf: files.chain).bytes)) ?? []
         guard !chain.isEmpty else {
             throw MartletError(
                 .invalidArgument,
                 "'\(files.chain)' cannot be read, or has no certificate in PEM form.",
                 field: "\(setting)-certificate")
         }
-        guard let key = try? NIOSSLPrivateKey(file: files.key, format: .pem) else {
+        guard
+            let key = try? NIOSSLPrivateKey(
+                bytes: EditedText(contentsOf: files.key).bytes, format: .pem)
+        else {
             throw MartletError(
                 .invalidArgument,
                 "'\(files.key)' cannot be read, or has no private key in PEM form.",

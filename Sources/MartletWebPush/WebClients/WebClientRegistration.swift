@@ -19,7 +19,7 @@ struct WebClientRegistration {
 
     /// - Parameter isOwn: whether an endpoint's text begins with an origin of this broker, which may be plain HTTP.
     init(_ body: [UInt8], ownOrigins: [PushOrigin]) throws(GatewayError) {
-        guard let value = try? JSONValue(parsing: body, repeatedNames: .takeLast),
+        guard let value = try? JSONValue(document: body, repeatedNames: .takeLast),
             let web = value["web"], case .object = web
         else { throw Self.wrong("web", "The body is an object with the subscription as 'web'.") }
         guard let url = web["endpoint"]?.string else {

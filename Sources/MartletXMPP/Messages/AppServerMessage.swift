@@ -25,7 +25,7 @@ enum AppServerMessage: Sendable {
     /// - Parameter timeToLiveMax: finds the longest time to live of the project, in seconds.
     init(json: String, timeToLiveMax: () -> UInt32) throws(Fault) {
         let value: JSONValue
-        do { value = try JSONValue(parsing: Array(json.utf8), repeatedNames: .takeLast) } catch {
+        do { value = try JSONValue(document: Array(json.utf8), repeatedNames: .takeLast) } catch {
             throw .stanza(
                 Self.parsingError("At byte \(error.byteOffset): \(error.message)."))
         }
