@@ -118,20 +118,21 @@ public final class MartletSender: SenderInterface {
     // MARK: Streams
 
     /// Takes receipts one by one: see `receipts`.
-    public func takeReceipts(_ body: @Sendable (DeliveryReceipt) async -> Bool) async throws {
+    public func takeReceipts(_ body: @Sendable (DeliveryReceipt) async throws -> Bool) async throws
+    {
         var receipts = receipts.makeAsyncIterator()
         while let receipt = try await receipts.next() {
-            guard await body(receipt) else { return await receipts.take() }
+            guard try await body(receipt) else { return await receipts.take() }
         }
     }
 
     /// Takes messages of devices one by one: see `upstreamMessages`.
     public func takeUpstreamMessages(
-        _ body: @Sendable (DeviceMessage) async -> Bool
+        _ body: @Sendable (DeviceMessage) async throws -> Bool
     ) async throws {
         var messages = upstreamMessages.makeAsyncIterator()
         while let message = try await messages.next() {
-            guard await body(message) else { return await messages.take() }
+            guard try await body(message) else { return await messages.take() }
         }
     }
 }

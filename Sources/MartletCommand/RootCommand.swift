@@ -64,25 +64,40 @@ extension RootCommand {
         Interrupt.prepareAll()
         ProgramParts.install(parts)
         Task {
-            await run()
-            guard let reason = Terminal.lostOutput else { Glibc.exit(0) }
-            Terminal.printError("martlet: The result could not be printed: \(reason).")
-            Glibc.exit(1)
+            let code = await run()
+            guard code == EXIT_SUCCESS, let reason = Terminal.lostOutput else { Glibc.exit(code) }
+            Terminal.printError("martlet: \(Terminal.unprinted(reason))")
+            Glibc.exit(EXIT_FAILURE)
         }
         dispatchMain()
     }
 
-    private static func run() async {
+    /// Runs the command that was typed. ArgumentParser's own `main` does not see that its texts could not be printed.
+    /// - Returns: the exit code.
+    private static func run() async -> Int32 {
         do {
             var arguments = try Settings.expanded(Array(CommandLine.arguments.dropFirst()))
             if let first = arguments.first, !first.hasPrefix("-"), !isCommand(first) {
                 // With a flag for help, ArgumentParser would explain `martlet` and name no fault.
                 arguments.removeAll { ["-h", "--help"].contains($0) }
             }
-            await main(arguments)
+            var command = try await asyncParseAsRoot(arguments)
+            if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                try command.run()
+            }
+            return EXIT_SUCCESS
+        } catch let fault as Settings.Fault {
+            Terminal.printError("\(fault)")
+            return ExitCode.validationFailure.rawValue
         } catch {
-            Terminal.printError("\(error)")
-            exit(withError: ExitCode.validationFailure)
+            let code = exitCode(for: error)
+            let text = fullMessage(for: error)
+            if !text.isEmpty {
+                if code.isSuccess { Terminal.print(text) } else { Terminal.printError(text) }
+            }
+            return code.rawValue
         }
     }
 }

@@ -27,12 +27,12 @@ public protocol SenderInterface: Sendable {
     func send(_ message: OutgoingMessage) async throws(Failure) -> SendReceipt
 
     /// Calls `body` with each receipt, from the oldest receipt that no sender has taken (RCP-1), until `body` returns
-    /// false or the task is cancelled. A receipt is taken when `body` returns.
-    func takeReceipts(_ body: @Sendable (DeliveryReceipt) async -> Bool) async throws
+    /// false or throws, or the task is cancelled. A receipt is taken when `body` returns.
+    func takeReceipts(_ body: @Sendable (DeliveryReceipt) async throws -> Bool) async throws
 
     /// Calls `body` with each message of the project's devices, from the oldest message that no sender has taken
-    /// (UPS-1), until `body` returns false or the task is cancelled. A message is taken when `body` returns.
-    func takeUpstreamMessages(_ body: @Sendable (DeviceMessage) async -> Bool) async throws
+    /// (UPS-1), until `body` returns false or throws, or the task is cancelled. A message is taken when `body` returns.
+    func takeUpstreamMessages(_ body: @Sendable (DeviceMessage) async throws -> Bool) async throws
 }
 
 extension SenderInterface {

@@ -32,20 +32,21 @@ public struct BrokerSender: SenderInterface {
     }
 
     /// Takes receipts one by one: see `Broker.receipts(in:)`.
-    public func takeReceipts(_ body: @Sendable (DeliveryReceipt) async -> Bool) async throws {
+    public func takeReceipts(_ body: @Sendable (DeliveryReceipt) async throws -> Bool) async throws
+    {
         var receipts = broker.receipts(in: projectID).makeAsyncIterator()
         while let receipt = try await receipts.next() {
-            guard await body(receipt) else { return try await receipts.take() }
+            guard try await body(receipt) else { return try await receipts.take() }
         }
     }
 
     /// Takes messages of devices one by one: see `Broker.upstreamMessages(in:)`.
     public func takeUpstreamMessages(
-        _ body: @Sendable (DeviceMessage) async -> Bool
+        _ body: @Sendable (DeviceMessage) async throws -> Bool
     ) async throws {
         var messages = broker.upstreamMessages(in: projectID).makeAsyncIterator()
         while let message = try await messages.next() {
-            guard await body(message) else { return try await messages.take() }
+            guard try await body(message) else { return try await messages.take() }
         }
     }
 }

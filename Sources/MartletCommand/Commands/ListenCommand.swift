@@ -246,6 +246,8 @@ struct ListenCommand: ReportingCommand {
                     output.json
                         ? JSON.line(ListenLine(message, platform: platform.platform))
                         : ListenLine.text(message, platform: platform.platform))
+                // What nobody can read comes again.
+                try Terminal.requirePrinted()
                 await device.acknowledge(message)
                 await device.displayed(message)
                 left -= 1
@@ -253,6 +255,7 @@ struct ListenCommand: ReportingCommand {
                 Terminal.print(
                     output.json
                         ? JSON.line(DeletedLine(deleted)) : DeletedLine.text(deleted))
+                try Terminal.requirePrinted()
                 await device.acknowledge(deleted)
             }
             // While more messages wait, the file is not saved: a crash costs no more than repeated messages.

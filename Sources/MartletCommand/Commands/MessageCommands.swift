@@ -67,6 +67,8 @@ struct ReceiptsCommand: ReportingCommand {
                     try await sender.takeReceipts {
                         let answer = ReceiptAnswer($0)
                         Terminal.print(isJSON ? JSON.line(answer) : Self.text(answer))
+                        // A receipt that nobody can read is not taken.
+                        try Terminal.requirePrinted()
                         return left.step()
                     }
                 }

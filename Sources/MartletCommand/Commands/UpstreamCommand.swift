@@ -36,6 +36,8 @@ struct UpstreamCommand: ReportingCommand {
                     try await sender.takeUpstreamMessages {
                         let answer = UpstreamAnswer($0)
                         Terminal.print(isJSON ? JSON.line(answer) : Self.text(answer))
+                        // A message that nobody can read is not taken.
+                        try Terminal.requirePrinted()
                         return left.step()
                     }
                 }

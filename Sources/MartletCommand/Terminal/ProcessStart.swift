@@ -24,11 +24,12 @@ enum ProcessStart {
     }
 
     /// Opens /dev/null in place of closed descriptors 0, 1 and 2. The first socket or file that is opened would have the
-    /// number of one of them, and would get what is printed.
+    /// number of one of them, and would get what is printed. To write there fails as before: a key that is shown once must
+    /// not vanish without a word.
     private static func openStandardDescriptors() {
         for descriptor: Int32 in 0...2 where fcntl(descriptor, F_GETFD) < 0 {
             // The lowest free number is this one.
-            _ = open("/dev/null", O_RDWR)
+            _ = open("/dev/null", O_RDONLY)
         }
     }
 

@@ -28,7 +28,11 @@ enum Terminal {
     static func replaceLine(_ text: String) { write("\r\u{1B}[2K" + text, to: STDERR_FILENO) }
 
     private static func write(_ text: String, to descriptor: Int32) {
-        if let writer = writer.withLock({ $0 }) { return writer.write(text, to: descriptor) }
+        if let writer = writer.withLock({ $0 }) {
+            // Who starts a broker with a closed standard output wants no results, and misses none.
+            guard descriptor != STDOUT_FILENO || isOutputOpen else { return }
+            return writer.write(text, to: descriptor)
+        }
         let count = LineWriter.put(Array(text.utf8), to: descriptor)
         guard count < text.utf8.count, descriptor == STDOUT_FILENO else { return }
         outputErrno.store(errno, ordering: .relaxed)
@@ -40,7 +44,22 @@ enum Terminal {
         return code == 0 ? nil : String(cString: strerror(code))
     }
 
+    /// Ends a command that prints until it is told to end, and whose results are taken from the broker when they are
+    /// printed.
+    /// - Throws: `UNAVAILABLE` if a result could not be printed.
+    static func requirePrinted() throws(MartletError) {
+        guard let reason = lostOutput else { return }
+        throw MartletError(.unavailable, unprinted(reason))
+    }
+
+    static func unprinted(_ reason: String) -> String {
+        "The result could not be printed: \(reason)."
+    }
+
     private static let outputErrno = Atomic<Int32>(0)
+
+    /// False: the process was started with a closed standard output, which `ProcessStart` has replaced.
+    private static let isOutputOpen = fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE != O_RDONLY
 
     /// The writer of a serving process; nil in any other process, whose results wait for their reader.
     private static let writer = Mutex<LineWriter?>(nil)
