@@ -308,8 +308,8 @@ public enum Limits {
     public static let httpIdleSeconds: UInt32 = 120
     /// OPS-5: seconds for receiving a whole request, and for the client to read the answer.
     public static let httpRequestSeconds: UInt32 = 30
-    /// OPS-5: unanswered requests of one HTTP/1.1 connection. Clients that write requests before the answers of earlier
-    /// ones write few.
+    /// OPS-5: requests of one HTTP/1.1 connection that are read before the first of them is answered. Further ones wait
+    /// unread.
     public static let httpPipelinedMax = 16
     /// OPS-5: bytes behind an unanswered request of one HTTP/1.1 connection: the largest record of TLS and a few reads.
     public static let httpHeldBytesMax = 64 * 1024

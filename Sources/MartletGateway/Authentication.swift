@@ -48,7 +48,10 @@ extension Gateway {
     }
 
     private static func credential(in header: String) -> (text: Substring, isKey: Bool)? {
-        if header.prefix(7).lowercased() == "bearer " { return (header.dropFirst(7), false) }
+        // RFC 9110, section 11.4: one blank or more.
+        if header.prefix(7).lowercased() == "bearer " {
+            return (header.dropFirst(7).drop { $0 == " " }, false)
+        }
         if header.prefix(4).lowercased() == "key=" { return (header.dropFirst(4), true) }
         return nil
     }

@@ -28,6 +28,8 @@ public final class Gateway: Sendable {
     private let isDrained: @Sendable () -> Bool
     private let requestsInProgress = Atomic<Int>(0)
     private let exchangesInProgress = Atomic<Int>(0)
+    /// The text of `date`, which is made once a second.
+    private let lastDate = Mutex<(second: Int64, text: String)>((-1, ""))
     /// Port of the listening socket; 0 before the server listens.
     let port = Atomic<Int>(0)
 
@@ -68,6 +70,16 @@ public final class Gateway: Sendable {
     /// Wall-clock time of the broker, in seconds since 1970.
     var nowSeconds: Double {
         Double(broker.now.millisecondsSince1970) / 1000
+    }
+
+    /// The value of `Date` in an answer.
+    var date: String {
+        let now = broker.now
+        let second = now.millisecondsSince1970 / 1000
+        return lastDate.withLock { last in
+            if last.second != second { last = (second, HTTPDate.text(of: now)) }
+            return last.text
+        }
     }
 
     /// Records the broker's present figures in the metrics. `/metrics` does so at each request; with another metrics
@@ -114,13 +126,8 @@ public final class Gateway: Sendable {
     /// of it before.
     func admit(_ head: GatewayCall) async -> Admission {
         let began = ContinuousClock.now
-        var methods: [String] = []
-        for route in routes {
+        for route in routes where route.method == head.method {
             guard let parameters = route.match(head.path) else { continue }
-            guard route.method == head.method else {
-                methods.append(route.method.rawValue)
-                continue
-            }
             var call = head
             call.parameters = parameters
             do {
@@ -140,6 +147,17 @@ public final class Gateway: Sendable {
                 return .refused(refusal(await held(error, from: head), of: route, after: began))
             }
         }
+        return .refused(unserved(at: head.path, after: ContinuousClock.now - began))
+    }
+
+    /// Refuses a call that no route takes: the path is unknown, or takes other methods.
+    func unserved(at path: [String], after duration: Duration = .zero) -> GatewayAnswer {
+        var methods: [String] = []
+        for route in routes where route.match(path) != nil {
+            methods.append(route.method.rawValue)
+            // HEAD is answered like GET.
+            if route.method == .get { methods.append("HEAD") }
+        }
         var answer: GatewayAnswer
         if methods.isEmpty {
             answer = GatewayError(.notFound, "Nothing is served at this path.").envelope
@@ -151,8 +169,8 @@ public final class Gateway: Sendable {
                 ).envelope
             answer.headers.append(("allow", known))
         }
-        metrics.answered("none", status: answer.status, after: ContinuousClock.now - began)
-        return .refused(answer)
+        metrics.answered("none", status: answer.status, after: duration)
+        return answer
     }
 
     /// OPS-7: judges a head. What the store of a node that follows refuses is judged again by a store that is as new as the

@@ -43,11 +43,12 @@ final class GatewayWorld: Sendable {
     /// - Parameters:
     ///   - faults: what the gateway answers in its place.
     ///   - drain: whether the node is drained; nil: as the broker says.
+    ///   - doors: further interfaces of the gateway.
     ///   - settings: settings of the broker that differ from a test's.
     ///   - change: settings of the gateway that differ from a test's.
     static func open(
         in folder: TestFolder = TestFolder(), clock: TestClock? = nil, faults: Faults? = nil,
-        drain: DrainSign? = nil,
+        drain: DrainSign? = nil, doors: [any GatewayDoor] = [],
         broker settings: (inout BrokerConfiguration) -> Void = { _ in },
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) async throws -> GatewayWorld {
@@ -62,7 +63,8 @@ final class GatewayWorld: Sendable {
         return GatewayWorld(
             folder, broker,
             Gateway(
-                broker, configuration, isDrained: isDrained, fault: { faults?.take($0) }),
+                broker, configuration, doors: doors, isDrained: isDrained,
+                fault: { faults?.take($0) }),
             serverKey: key.text, senderID: try broker.project(project).senderID)
     }
 

@@ -35,4 +35,15 @@ struct RouteTests {
         let call = try #require(GatewayCall(.get, target: target))
         #expect(route.match(call.path)?["p"] == expected)
     }
+
+    @Test(
+        "GW-2 a path whose letters or digits are escaped is no path: a proxy's rule would not know it",
+        arguments: [
+            ("/%6detrics", false), ("/metric%73", false), ("/%4Detrics", false),
+            ("/topics/a%31", false), ("/v1/projects/t/messages%3Asend", true),
+            ("/topics/a%2Fb%2D%5F%7E", true), ("/topics/%C3%A9", true), ("/metrics?q=%6d", true),
+        ])
+    func escapes(_ target: String, _ isPath: Bool) {
+        #expect((GatewayCall(.get, target: target) != nil) == isPath)
+    }
 }

@@ -28,13 +28,14 @@ struct ServedGateway {
 
     static func run(
         in folder: TestFolder = TestFolder(), clock: TestClock? = nil, faults: Faults? = nil,
-        drain: DrainSign? = nil,
+        drain: DrainSign? = nil, doors: [any GatewayDoor] = [],
         broker settings: (inout BrokerConfiguration) -> Void = { _ in },
         _ change: (inout GatewayConfiguration) -> Void = { _ in },
         _ body: (ServedGateway) async throws -> Void
     ) async throws {
         let world = try await GatewayWorld.open(
-            in: folder, clock: clock, faults: faults, drain: drain, broker: settings, change)
+            in: folder, clock: clock, faults: faults, drain: drain, doors: doors, broker: settings,
+            change)
         let server = try GatewayServer(world.gateway)
         let services = ServiceGroup(
             configuration: .init(

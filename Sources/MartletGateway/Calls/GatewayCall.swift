@@ -50,7 +50,9 @@ public struct GatewayCall: Sendable {
         self.body = body
     }
 
-    /// Decodes the target of a request; nil for a broken escape, or a target without a leading slash.
+    /// Decodes the target of a request; nil for a broken escape, an escaped letter or digit in the path, or a target
+    /// without a leading slash. A rule of a proxy for a path finds the path as it is written, and no client escapes letters:
+    /// `/%6detrics` is not `/metrics`.
     /// - Parameter target: path and query as written on the request line.
     public init?(
         _ method: Method, target: String, headers: [(name: String, value: String)] = [],
@@ -60,7 +62,9 @@ public struct GatewayCall: Sendable {
         guard let path = halves.first, path.first == "/" else { return nil }
         var parts: [String] = []
         for part in path.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
-            guard let text = PercentEncoding.decode(part) else { return nil }
+            guard let text = PercentEncoding.decode(part, refusesNeedless: true) else {
+                return nil
+            }
             parts.append(text)
         }
         guard let query = PercentEncoding.form(halves.count > 1 ? halves[1] : "") else {

@@ -4,7 +4,10 @@
 
 enum PercentEncoding {
     /// Decodes percent escapes; nil for a broken escape, or bytes that are not UTF-8.
-    static func decode(_ text: Substring, plusIsSpace: Bool = false) -> String? {
+    /// - Parameter refusesNeedless: whether an escaped letter or digit counts as broken.
+    static func decode(
+        _ text: Substring, plusIsSpace: Bool = false, refusesNeedless: Bool = false
+    ) -> String? {
         var bytes: [UInt8] = []
         var rest = text.utf8[...]
         while let byte = rest.popFirst() {
@@ -13,7 +16,9 @@ enum PercentEncoding {
                 guard let high = rest.popFirst().flatMap(digit),
                     let low = rest.popFirst().flatMap(digit)
                 else { return nil }
-                bytes.append(high << 4 | low)
+                let decoded = high << 4 | low
+                if refusesNeedless, isLetterOrDigit(decoded) { return nil }
+                bytes.append(decoded)
             case UInt8(ascii: "+") where plusIsSpace: bytes.append(UInt8(ascii: " "))
             default: bytes.append(byte)
             }
@@ -33,6 +38,15 @@ enum PercentEncoding {
             pairs.append((name, value))
         }
         return pairs
+    }
+
+    private static func isLetterOrDigit(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: false
+        }
     }
 
     private static func digit(_ byte: UInt8) -> UInt8? {

@@ -66,10 +66,7 @@ final class WebSocketUpgradeHandler: ChannelInboundHandler, RemovableChannelHand
     private func offer(
         for head: HTTPRequest, _ context: ChannelHandlerContext
     ) -> (WebSocketOffer, String, PeerAddress)? {
-        guard !gateway.doors.isEmpty, head.method == .get,
-            Self.lists(head.headerFields[values: .upgrade], "websocket"),
-            Self.lists(head.headerFields[values: .connection], "upgrade"),
-            head.headerFields[.secWebSocketVersion] == "13",
+        guard !gateway.doors.isEmpty, Self.isUpgrade(head), Self.hasKnownVersion(head),
             let key = head.headerFields[.secWebSocketKey], Base64URL.isKey(key)
         else { return nil }
         let headers = head.headerFields.map { (name: $0.name.canonicalName, value: $0.value) }
@@ -85,6 +82,17 @@ final class WebSocketUpgradeHandler: ChannelInboundHandler, RemovableChannelHand
             }
         }
         return nil
+    }
+
+    /// Whether a request asks for a WebSocket, of any version.
+    static func isUpgrade(_ head: HTTPRequest) -> Bool {
+        head.method == .get && lists(head.headerFields[values: .upgrade], "websocket")
+            && lists(head.headerFields[values: .connection], "upgrade")
+    }
+
+    /// Whether a request for a WebSocket has the version that doors speak.
+    static func hasKnownVersion(_ head: HTTPRequest) -> Bool {
+        head.headerFields[.secWebSocketVersion] == "13"
     }
 
     /// Whether a list of a header has the token.

@@ -142,7 +142,8 @@ public final class GatewayServer: Service {
         let idleTime = TimeAmount.seconds(Int64(configuration.idleSeconds))
         let stream = HTTP1Channel.Configuration(
             additionalChannelHandlers: [
-                RequestTurnHandler(), WebSocketUpgradeHandler(gateway), StrangerHandler(gateway),
+                RequestTurnHandler(gateway), WebSocketUpgradeHandler(gateway),
+                StrangerHandler(gateway),
                 SlowPeerHandler(requestTime), AnswerWatchHandler(),
             ],
             idleTimeout: idleTime,

@@ -4,11 +4,12 @@
 // other answer as a promise: it keeps the connection, sends its next request there, and turns our close into a 502.
 //
 // An answer is the last one if the request wants that (`Connection: close`, or HTTP/1.0), if the answer says so itself
-// (a refused body), if the server stops, or if the request did not come in time, which is answered with 408. Requests
-// behind the last one are dropped, and their senders may repeat them. The connection closes when the answer is written
-// and its request is read to the end.
+// (a refused body), if the server stops, if the request did not come in time, which is answered with 408, or if its head
+// is refused (RequestHeadRule). Requests behind the last one are dropped, and their senders may repeat them. The connection
+// closes when the answer is written and its request is read to the end.
 //
-// The handler stands below HTTPTypes, whose requests have no version. Source: RFC 9112, section 9.6. Rests on NIO.
+// The handler stands below HTTPTypes, whose requests have no version. Source: RFC 9112, section 9.6. Rests on
+// RequestHeadRule and NIO.
 
 import NIOCore
 import NIOHTTP1
@@ -21,6 +22,11 @@ final class LastAnswerHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
+    /// How long the connection of a refused head stays open, so that a client that still sends can read the answer.
+    private static let farewell = TimeAmount.seconds(2)
+
+    /// The value of `Date`.
+    private let date: () -> String
     private var context: ChannelHandlerContext?
     /// Requests without a whole answer.
     private var unansweredCount = 0
@@ -33,11 +39,20 @@ final class LastAnswerHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private var isLastWritten = false
     /// A request or its connection is broken. Hummingbird answers, where it can, and ends the connection.
     private var isBroken = false
+    /// The status for a refused head, until the answers before it are written.
+    private var refusal: HTTPResponseStatus?
+    /// Between the head and the end of an answer that nobody asked for.
+    private var isSurplus = false
+
+    private init(date: @escaping () -> String) { self.date = date }
 
     /// Adds a handler to a connection that speaks HTTP/1.1.
-    static func add(to pipeline: ChannelPipeline.SynchronousOperations) throws {
+    /// - Parameter date: the value of `Date` in answers that no handler above has made.
+    static func add(
+        to pipeline: ChannelPipeline.SynchronousOperations, date: @escaping () -> String
+    ) throws {
         let codec = try pipeline.handler(type: HTTP1ToHTTPServerCodec.self)
-        try pipeline.addHandler(LastAnswerHandler(), position: .before(codec))
+        try pipeline.addHandler(LastAnswerHandler(date: date), position: .before(codec))
     }
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
@@ -49,6 +64,11 @@ final class LastAnswerHandler: ChannelDuplexHandler, RemovableChannelHandler {
         switch unwrapInboundIn(data) {
         case .head(let head):
             guard !isLast else { return }
+            if let status = RequestHeadRule.refusal(of: head) {
+                isLast = true
+                refusal = status
+                return refuse()
+            }
             unansweredCount += 1
             isReading = true
             isLast = !head.isKeepAlive
@@ -86,11 +106,7 @@ final class LastAnswerHandler: ChannelDuplexHandler, RemovableChannelHandler {
         guard let context else { return }
         let isUnanswered = unansweredCount == (isReading ? 1 : 0)
         if isUnanswered, !isAnswering, !isBroken {
-            let head = HTTPResponseHead(
-                version: .http1_1, status: .requestTimeout,
-                headers: ["Connection": "close", "Content-Length": "0"])
-            context.write(wrapOutboundOut(.head(head)), promise: nil)
-            context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+            answer(.requestTimeout, context)
         }
         // What comes until the end has come must not be carried out.
         isLast = true
@@ -98,18 +114,43 @@ final class LastAnswerHandler: ChannelDuplexHandler, RemovableChannelHandler {
         context.close(promise: nil)
     }
 
+    /// Answers a refused head when all earlier requests are answered. The rest of the request is dropped.
+    private func refuse() {
+        guard let status = refusal, unansweredCount == 0, let context else { return }
+        refusal = nil
+        answer(status, context)
+        let channel = context.channel
+        context.eventLoop.scheduleTask(in: Self.farewell) { channel.close(promise: nil) }
+    }
+
     // MARK: Answers
+
+    /// Writes a last answer that no handler above has made.
+    private func answer(_ status: HTTPResponseStatus, _ context: ChannelHandlerContext) {
+        let head = HTTPResponseHead(
+            version: .http1_1, status: status,
+            headers: ["Connection": "close", "Content-Length": "0", "Date": date()])
+        context.write(wrapOutboundOut(.head(head)), promise: nil)
+        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+    }
 
     func write(
         context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?
     ) {
-        switch unwrapOutboundIn(data) {
+        let part = unwrapOutboundIn(data)
+        // A body broke after its request was answered, and Hummingbird answers the break as a request of its own.
+        if case .head = part { isSurplus = isBroken && isReading && unansweredCount == 0 }
+        guard !isSurplus else {
+            promise?.succeed()
+            return
+        }
+        switch part {
         case .head(let head) where head.status.code < 200:
             context.write(data, promise: promise)
         case .head(var head):
             isAnswering = true
             if head.headers[canonicalForm: "connection"].contains("close") { isLast = true }
-            if isLast, unansweredCount <= 1 {
+            if isLast, unansweredCount <= 1, refusal == nil {
                 head.headers.replaceOrAdd(name: "Connection", value: "close")
             }
             context.write(wrapOutboundOut(.head(head)), promise: promise)
@@ -117,8 +158,9 @@ final class LastAnswerHandler: ChannelDuplexHandler, RemovableChannelHandler {
         case .end:
             isAnswering = false
             unansweredCount = max(0, unansweredCount - 1)
-            guard isLast, unansweredCount == 0 else {
-                return context.write(data, promise: promise)
+            guard isLast, unansweredCount == 0, refusal == nil else {
+                context.write(data, promise: promise)
+                return refuse()
             }
             let written = promise ?? context.eventLoop.makePromise()
             written.futureResult.assumeIsolated().whenComplete { _ in

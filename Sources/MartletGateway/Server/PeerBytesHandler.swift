@@ -48,6 +48,8 @@ final class PeerBytesHandler: ChannelDuplexHandler {
     /// A read waits until the peer may send again.
     private var isReadHeld = false
     private var isPassing = false
+    /// HTTP/1.1: bytes of empty lines since the last request.
+    private var emptyLineBytes = 0
     private var context: ChannelHandlerContext?
     private var mode = Mode.unknown(beginning: [])
     /// Closes the connection if the frame with this number is still unfinished after `limit`.
@@ -115,7 +117,10 @@ final class PeerBytesHandler: ChannelDuplexHandler {
 
     // MARK: The turn of a request
 
-    /// Hands on the bytes that may pass, and ends a connection that has brought too many requests or bytes.
+    /// Empty lines that are no beginning of a request: some clients send one after a body.
+    private static let emptyLineBytesMax = 4
+
+    /// Hands on the bytes that may pass, and ends a connection that has brought too many bytes.
     private func pass(_ context: ChannelHandlerContext) {
         guard !isPassing else { return }
         isPassing = true
@@ -124,11 +129,13 @@ final class PeerBytesHandler: ChannelDuplexHandler {
             let piece = held.readSlice(length: min(turns.passableBytes, held.readableBytes)),
             piece.readableBytes > 0
         {
-            // Some clients send an empty line after a body.
-            if piece.readableBytesView.contains(where: { $0 != 0x0D && $0 != 0x0A }) {
+            let isEmpty = piece.readableBytesView.allSatisfy { $0 == 0x0D || $0 == 0x0A }
+            emptyLineBytes = isEmpty ? emptyLineBytes + piece.readableBytes : 0
+            if !isEmpty || emptyLineBytes > Self.emptyLineBytesMax {
                 let pipeline = context.pipeline.syncOperations
                 (try? pipeline.handler(type: SlowPeerHandler.self))?.bytesCame(on: context.channel)
             }
+            turns.passes(piece.readableBytes)
             context.fireChannelRead(wrapInboundOut(piece))
             guard case .requests = mode else { return }
         }
@@ -169,6 +176,7 @@ final class PeerBytesHandler: ChannelDuplexHandler {
     /// Notes the last part of an answer on this HTTP/1.1 connection.
     func answered() {
         turns.answered()
+        emptyLineBytes = 0
         guard isReadHeld || held.readableBytes > 0, let context else { return }
         // The answer is not written yet: the next request waits for its place behind the answer.
         context.eventLoop.assumeIsolated().execute { self.resume() }

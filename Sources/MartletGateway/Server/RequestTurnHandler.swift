@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OPS-5: tells PeerBytesHandler of the requests and answers of an HTTP/1.1 connection, and of the streams of an HTTP/2
-// connection. Rests on PeerBytesHandler, LastAnswerHandler and NIO.
+// connection. As the handler that every answer passes, it also adds `Date` (RFC 9110, section 6.6.1). Rests on
+// PeerBytesHandler, LastAnswerHandler and NIO.
 
+import HTTPTypes
 import NIOCore
 import NIOHTTPTypes
 
@@ -13,8 +15,11 @@ final class RequestTurnHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias OutboundIn = HTTPResponsePart
     typealias OutboundOut = HTTPResponsePart
 
+    private let gateway: Gateway
     /// The connection of this HTTP/2 stream.
     private var connection: PeerBytesHandler?
+
+    init(_ gateway: Gateway) { self.gateway = gateway }
 
     func handlerAdded(context: ChannelHandlerContext) {
         if context.channel.isStream {
@@ -22,7 +27,8 @@ final class RequestTurnHandler: ChannelDuplexHandler, RemovableChannelHandler {
                 type: PeerBytesHandler.self)
             connection?.streamOpened()
         } else {
-            try? LastAnswerHandler.add(to: context.pipeline.syncOperations)
+            let gateway = gateway
+            try? LastAnswerHandler.add(to: context.pipeline.syncOperations) { gateway.date }
         }
     }
 
@@ -39,7 +45,13 @@ final class RequestTurnHandler: ChannelDuplexHandler, RemovableChannelHandler {
     func write(
         context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?
     ) {
-        if case .end = unwrapOutboundIn(data) { bytes(context)?.answered() }
+        switch unwrapOutboundIn(data) {
+        case .head(var head) where head.status.kind != .informational:
+            head.headerFields[.date] = gateway.date
+            return context.write(wrapOutboundOut(.head(head)), promise: promise)
+        case .end: bytes(context)?.answered()
+        case .head, .body: break
+        }
         context.write(data, promise: promise)
     }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OPS-5: the order of requests on an HTTP/1.1 connection. The next request is read when every earlier one is answered.
-// Bytes outside a body pass in pieces of 1 KiB, because a piece may contain several requests; the bytes of a body pass
-// as far as its declared length. A piece of 1 KiB holds some 50 of the shortest requests, and fewer than
-// `httpPipelinedMax` of those that clients send. The value decides, and does not act. Rests on NIO.
+// Bytes outside a body pass in pieces so small that a piece holds no more than `httpPipelinedMax` requests; the bytes of a
+// body pass as far as its declared length. So a client may write any number of requests at once: the rest waits unread,
+// and then the client's own writes wait.
+//
+// A body without a declared length comes in chunks. Sizes, extensions and trailers of chunks are no content, so the bound
+// on a body does not count them, and they have a bound of their own. The value decides, and does not act. Rests on NIO.
 
 import HTTPTypes
 import Martlet
@@ -12,8 +15,14 @@ import NIOHTTPTypes
 
 /// Decides how many bytes of a connection may be read as requests.
 struct RequestTurns {
-    /// Bytes outside a body that pass at a time.
-    static let pieceBytes = 1024
+    /// Bytes outside a body that pass at a time: the shortest request, `GET / HTTP/1.0`, has 18.
+    static let pieceBytes = 16 * Limits.httpPipelinedMax
+    /// Bytes of a body in chunks that pass at a time. Fewer would make long bodies slow; some tens of requests may be behind
+    /// the end of a body.
+    private static let chunkedPieceBytes = 1024
+    /// Bytes around a byte of content that are free. The smallest chunk has five around its byte; some writers fill the size
+    /// up with zeros.
+    private static let framingPerByte = 16
 
     /// Requests whose head was read and whose answer is not written.
     private(set) var unansweredCount = 0
@@ -21,16 +30,23 @@ struct RequestTurns {
     private var isInside = false
     /// Bytes of the current body that have not come; 0 without a declared length.
     private var bodyBytesLeft = 0
+    /// Bytes of a body in chunks beyond what its content explains.
+    private var framingBytes = 0
 
     init() {}
 
-    /// Whether more requests wait for their answers than a connection may have.
-    var isFlood: Bool { unansweredCount > Limits.httpPipelinedMax }
+    /// Whether a body in chunks has more around its content than any client sends.
+    var isFlood: Bool { framingBytes > Limits.httpHeldBytesMax }
 
     /// Bytes that may pass now: 0 while a whole request waits for its answer.
     var passableBytes: Int {
-        if isInside { return max(bodyBytesLeft, Self.pieceBytes) }
+        if isInside { return max(bodyBytesLeft, Self.chunkedPieceBytes) }
         return unansweredCount == 0 ? Self.pieceBytes : 0
+    }
+
+    /// Notes bytes that are read next.
+    mutating func passes(_ byteCount: Int) {
+        if isInside, bodyBytesLeft == 0 { framingBytes += byteCount }
     }
 
     /// Notes a part of a request.
@@ -39,8 +55,11 @@ struct RequestTurns {
         case .head(let head):
             unansweredCount += 1
             isInside = true
+            framingBytes = 0
             bodyBytesLeft = max(0, head.headerFields[.contentLength].flatMap { Int($0) } ?? 0)
-        case .body(let bytes): bodyBytesLeft = max(0, bodyBytesLeft - bytes.readableBytes)
+        case .body(let bytes):
+            bodyBytesLeft = max(0, bodyBytesLeft - bytes.readableBytes)
+            framingBytes = max(0, framingBytes - Self.framingPerByte * bytes.readableBytes)
         case .end: isInside = false
         }
     }

@@ -133,26 +133,49 @@ final class Responder: Sendable {
     ) async -> Gateway.Admission {
         // HEAD is answered like GET. Source: RFC 9110 §9.3.2.
         let asked = request.method == .head ? .get : request.method
-        guard let method = GatewayCall.Method(rawValue: asked.rawValue) else {
-            return .refused(
-                GatewayError(
-                    .unimplemented, "\(request.method.rawValue) is not served.", httpStatus: 405
-                ).envelope)
-        }
+        let method = GatewayCall.Method(rawValue: asked.rawValue)
         var headers = request.headers.map { (name: $0.name.canonicalName, value: $0.value) }
         if let authority = request.head.authority { headers.append(("host", authority)) }
         guard
-            var call = GatewayCall(method, target: request.head.path ?? "/", headers: headers)
+            var call = GatewayCall(
+                method ?? .get, target: request.head.path ?? "/", headers: headers)
         else {
             return .refused(
                 GatewayError(
-                    .invalidArgument, "The path or query has a broken escape.", violations: []
+                    .invalidArgument,
+                    "The path or query has a broken escape, or the path escapes a letter or digit.",
+                    violations: []
                 ).envelope)
         }
+        guard method != nil else { return .refused(gateway.unserved(at: call.path)) }
         call.peer = ForwardedClient.address(
             in: call.headers, from: channel.remoteAddress?.ipAddress,
             isProxy: gateway.broker.isProxy)
+        if let answer = otherWebSocket(request.head, call, on: channel) { return .refused(answer) }
         return await gateway.admit(call)
+    }
+
+    /// GW-13: refuses a request for a WebSocket that WebSocketUpgradeHandler has not taken: of another version, or with a
+    /// broken key. Source: RFC 6455, section 4.2.2.
+    /// - Returns: nil for any other request.
+    private func otherWebSocket(
+        _ head: HTTPRequest, _ call: GatewayCall, on channel: any Channel
+    ) -> GatewayAnswer? {
+        guard !channel.isStream, WebSocketUpgradeHandler.isUpgrade(head),
+            gateway.doors.contains(where: { $0.webSocket(for: call) != nil })
+        else { return nil }
+        let isKnownVersion = WebSocketUpgradeHandler.hasKnownVersion(head)
+        var answer = GatewayError(
+            .invalidArgument,
+            isKnownVersion
+                ? "The request for a WebSocket has no key of 16 bytes."
+                : "A WebSocket of version 13 is served here.",
+            violations: [], httpStatus: isKnownVersion ? 400 : 426
+        ).envelope
+        answer.headers += [
+            ("upgrade", "websocket"), ("connection", "Upgrade"), ("sec-websocket-version", "13"),
+        ]
+        return answer
     }
 
     // MARK: Bodies
