@@ -44,6 +44,11 @@ final class AgentHandler: ChannelDuplexHandler {
     private static let helloBytesMax = 16 * 1024
     /// Requests that wait for the store, past which the connection is not read from.
     private static let worksMax = 16
+    /// Frames that are no whole message (pings, pongs and fragments) in `framesWindow`: each costs work and brings nothing.
+    /// No client sends more than a few.
+    private static let framesMax = 256
+    /// Time after which the count of such frames begins again.
+    private static let framesWindow = Duration.seconds(30)
     /// Seconds until hello.
     private static let helloSeconds: Int64 = 10
     /// Seconds between two looks at a silent connection: the first look sends a ping, the second closes. Some networks
@@ -68,6 +73,9 @@ final class AgentHandler: ChannelDuplexHandler {
     private var deviceState = DeviceState.active
     /// The message so far, if a message comes in several frames.
     private var partial: ByteBuffer?
+    /// Frames since `framesBegan` that are no whole message.
+    private var frameCount = 0
+    private var framesBegan = ContinuousClock.now
     private var works: ArraySlice<Work> = []
     private var isWorking = false
     private var isReadHeld = false
@@ -184,6 +192,7 @@ final class AgentHandler: ChannelDuplexHandler {
         guard frame.maskKey != nil, !frame.rsv1, !frame.rsv2, !frame.rsv3 else {
             return close(.protocolError)
         }
+        if frame.opcode != .text || !frame.fin, isFlood() { return close(.policyViolation) }
         switch frame.opcode {
         case .text:
             guard partial == nil else { return close(.protocolError) }
@@ -199,17 +208,34 @@ final class AgentHandler: ChannelDuplexHandler {
             guard context.channel.isWritable else { return }
             _ = write(.pong, frame.unmaskedData)
             flushSoon()
-        case .pong: break
-        case .connectionClose:
-            close(frame.length < 2 ? .normalClosure : Self.code(in: frame.unmaskedData))
+        case .pong: if !frame.fin || frame.length > 125 { close(.protocolError) }
+        case .connectionClose: close(Self.code(answering: frame))
         default: close(.protocolError)
         }
     }
 
-    /// The code to echo to a peer that closes.
-    private static func code(in data: ByteBuffer) -> WebSocketErrorCode {
-        var data = data
-        return data.readWebSocketErrorCode() ?? .normalClosure
+    /// Counts a frame that is no whole message.
+    private func isFlood() -> Bool {
+        let now = ContinuousClock.now
+        if framesBegan + Self.framesWindow <= now { (framesBegan, frameCount) = (now, 0) }
+        frameCount += 1
+        return frameCount > Self.framesMax
+    }
+
+    /// The code for a peer that closes: its own, if its frame is right. Source: RFC 6455, sections 5.5.1 and 7.4.
+    private static func code(answering frame: WebSocketFrame) -> WebSocketErrorCode {
+        guard frame.fin, frame.length <= 125, frame.length != 1 else { return .protocolError }
+        var data = frame.unmaskedData
+        guard let code = data.readWebSocketErrorCode() else { return .normalClosure }
+        guard isText(data.readableBytesView) else { return .dataInconsistentWithMessage }
+        switch UInt16(webSocketErrorCode: code) {
+        case 1000...1003, 1007...1014, 3000...4999: return code
+        default: return .protocolError
+        }
+    }
+
+    private static func isText(_ bytes: ByteBufferView) -> Bool {
+        String(validating: bytes, as: UTF8.self) != nil
     }
 
     private func take(_ frame: WebSocketFrame, after before: ByteBuffer?) {
@@ -225,7 +251,8 @@ final class AgentHandler: ChannelDuplexHandler {
             return
         }
         guard let said = AgentMessage(Array(message.readableBytesView)) else {
-            return close(.protocolError)
+            let isText = Self.isText(message.readableBytesView)
+            return close(isText ? .protocolError : .dataInconsistentWithMessage)
         }
         handle(said)
     }
