@@ -10,7 +10,7 @@ SOURCES := Package.swift Sources Tests Benchmarks/Sources
 
 # The demo, built without optimisation, which takes a third of the time. In a terminal the whole program is built after
 # that, and the demo goes on serving until Ctrl-C with the console in a browser.
-run: PACKAGES += liblz4-dev libpq-dev
+run: PACKAGES += liblz4-dev libpq-dev zlib1g-dev
 run: deps
 	swift build --product martlet-core
 	@if [ -t 0 ] && [ -t 1 ]; then \
@@ -19,26 +19,26 @@ run: deps
 	        && swift build --product martlet && .build/debug/martlet demo; \
 	else .build/debug/martlet-core demo; fi
 
-build: PACKAGES += liblz4-dev libpq-dev
+build: PACKAGES += liblz4-dev libpq-dev zlib1g-dev
 build: deps
 	swift build -c release --product martlet
 
 # A cluster on this machine from nothing: PostgreSQL with a standby and three nodes, of which the active one is killed
 # while messages are sent.
-cluster: PACKAGES += liblz4-dev libpq-dev postgresql
+cluster: PACKAGES += liblz4-dev libpq-dev zlib1g-dev postgresql
 cluster: deps
 	swift build -c release --product martlet
 	Examples/cluster.sh .build/release/martlet
 
 # A cluster under load for MINUTES, while its processes are killed, frozen, promoted and restarted. At the end the script
 # counts accepted messages against delivered ones, and compares the stores.
-cluster-soak: PACKAGES += liblz4-dev libpq-dev postgresql
+cluster-soak: PACKAGES += liblz4-dev libpq-dev zlib1g-dev postgresql
 cluster-soak: deps python
 	swift build -c release --product martlet
 	python3 -B Tests/Cluster/soak.py .build/release/martlet --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
 # A cluster of the program FORMER is upgraded node by node under load.
-cluster-upgrade: PACKAGES += liblz4-dev libpq-dev postgresql
+cluster-upgrade: PACKAGES += liblz4-dev libpq-dev zlib1g-dev postgresql
 cluster-upgrade: deps python
 	swift build -c release --product martlet
 	python3 -B Tests/Cluster/upgrade.py $(FORMER) .build/release/martlet
@@ -52,7 +52,7 @@ ON_EPOLL := '^(MartletTests|EndToEndTests)\.'
 # What the tests need beside what the programs need. jemalloc overwrites memory that is new or freed: a read of freed
 # memory then gives wrong results instead of the former ones.
 test: export MALLOC_CONF := junk:true
-test: PACKAGES += liblz4-dev libpq-dev postgresql
+test: PACKAGES += liblz4-dev libpq-dev zlib1g-dev postgresql
 test: deps python python-sdks
 	swift build -c release --build-tests
 	@[ -z "$$CI" ] && [ -x /usr/bin/chromium ] && [ -x /usr/bin/chromedriver ] && [ -e $(BROWSER)/installed ] || \
@@ -66,7 +66,7 @@ test: deps python python-sdks
 
 # Random histories of mailboxes beside a naive broker: COUNT of them from seed FIRST on, or the one
 # with SEED, told; with FIRST those before it are run in the same environment.
-mailbox-histories: PACKAGES += liblz4-dev libpq-dev
+mailbox-histories: PACKAGES += liblz4-dev libpq-dev zlib1g-dev
 mailbox-histories: deps
 	swift build -c release --build-tests
 	TESTS_MAILBOX_COUNT=$(or $(COUNT),100000) TESTS_MAILBOX_SEED=$(SEED) \

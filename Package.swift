@@ -76,6 +76,9 @@ let package = Package(
         .systemLibrary(
             name: "CPostgres", path: "CModules/CPostgres", pkgConfig: "libpq",
             providers: [.apt(["libpq-dev"])]),
+        .systemLibrary(
+            name: "CZlib", path: "CModules/CZlib", pkgConfig: "zlib",
+            providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CSpawn", path: "CModules/CSpawn"),
         .systemLibrary(
             name: "CExpat", path: "CModules/CExpat", pkgConfig: "expat",
@@ -175,7 +178,7 @@ let package = Package(
             name: "MartletGateway",
             dependencies: [
                 "Martlet", "MartletCrypto", "MartletFiles", "MartletRows", "MartletTicket",
-                "MartletTransport",
+                "MartletTransport", "CZlib",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
@@ -437,6 +440,7 @@ let package = Package(
             dependencies: [
                 "MartletGateway", "Martlet", "MartletAccess", "MartletAnswers", "MartletClient",
                 "MartletConsole", "MartletTransport", "MartletWire", "MartletBase", "COpenSSL",
+                "CZlib",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -95,7 +95,13 @@ public final class Gateway: Sendable {
     /// Answers one call. Never fails: a failure becomes an answer with an error status.
     public func answer(_ call: GatewayCall) async -> GatewayAnswer {
         switch await admit(call) {
-        case .admitted(let admitted): await answer(admitted, body: call.body)
+        case .admitted(let admitted):
+            switch await content(
+                of: call.body, of: admitted, most: configuration.bodyBytesMax, hold: { _ in true })
+            {
+            case .success(let body): await answer(admitted, body: body)
+            case .failure(let error): admitted.route.refusal(error)
+            }
         case .refused(let answer), .turnedAway(let answer): answer
         }
     }
@@ -112,6 +118,7 @@ public final class Gateway: Sendable {
         let route: Route
         /// Under whose name the body counts; nil for a stranger.
         let owner: String?
+        let coding: BodyCoding
         let at = ContinuousClock.now
     }
 
@@ -142,7 +149,10 @@ public final class Gateway: Sendable {
                 guard !route.isSending || !isDrained() else {
                     return .turnedAway(refusal(MartletError.drained, of: route, after: began))
                 }
-                return .admitted(Admitted(call: call, route: route, owner: owner))
+                return .admitted(
+                    Admitted(
+                        call: call, route: route, owner: owner, coding: try coding(of: call, route))
+                )
             } catch {
                 return .refused(refusal(await held(error, from: head), of: route, after: began))
             }
@@ -232,6 +242,55 @@ public final class Gateway: Sendable {
         }
         metrics.answered(route.name, status: answer.status, after: ContinuousClock.now - began)
         return answer
+    }
+
+    /// The coding that is unpacked.
+    /// - Throws: 415 for any other coding.
+    private func coding(of call: GatewayCall, _ route: Route) throws(GatewayError) -> BodyCoding {
+        // GET and OPTIONS have no body that anybody reads.
+        guard !route.keepsCoding, call.method != .get, call.method != .options else {
+            return .identity
+        }
+        guard let coding = BodyCoding(of: call) else {
+            throw GatewayError(
+                .invalidArgument, "A body comes as it is, or with 'Content-Encoding: gzip'.",
+                violations: [], httpStatus: 415)
+        }
+        return coding
+    }
+
+    /// GW-1: the content of an admitted body, unpacked beside the threads of connections.
+    /// - Parameters:
+    ///   - most: longest content, in bytes.
+    ///   - hold: counts bytes of the content before they are kept.
+    func content(
+        of body: [UInt8], of admitted: Admitted, most: Int, hold: @escaping @Sendable (Int) -> Bool
+    ) async -> Result<[UInt8], GatewayError> {
+        guard case .gzip = admitted.coding else { return .success(body) }
+        return await withTaskExecutorPreference(globalConcurrentExecutor) {
+            let refusal: GatewayError
+            do throws(BodyCoding.Failure) {
+                return .success(try admitted.coding.content(of: body, most: most, hold: hold))
+            } catch {
+                refusal =
+                    switch error {
+                    case .tooLong: Self.tooLong(most)
+                    case .full: Self.full
+                    case .broken:
+                        GatewayError(
+                            .invalidArgument, "The body is not whole, or not in gzip.",
+                            code: .invalidArgument, violations: [])
+                    }
+            }
+            self.metrics.answered(admitted.route.name, status: refusal.httpStatus, after: .zero)
+            return .failure(refusal)
+        }
+    }
+
+    static func tooLong(_ most: Int) -> GatewayError {
+        GatewayError(
+            .invalidArgument, "A request has at most \(most) bytes.", violations: [],
+            httpStatus: 413)
     }
 
     // MARK: The whole call

@@ -16,7 +16,7 @@ extension WebPushDoor {
                 Route(
                     "webPush", .post, pattern,
                     access: .judged { [self] in .sender(try sender(of: $0, isBound: isBound)) },
-                    bodyBytesMax: Limits.opaqueBytesMax, refusal: refusal
+                    keepsCoding: true, bodyBytesMax: Limits.opaqueBytesMax, refusal: refusal
                 ) { [self] (call, gateway) in try await push(call, gateway) })
             routes.append(
                 Route("webPushProbe", .get, pattern, access: .anyone, refusal: refusal) { _, _ in

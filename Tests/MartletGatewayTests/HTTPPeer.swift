@@ -47,8 +47,12 @@ final class HTTPPeer {
 
     /// - Returns: false if the connection has ended.
     @discardableResult
-    func write(_ text: String) -> Bool {
-        var rest = Array(text.utf8)[...]
+    func write(_ text: String) -> Bool { write(Array(text.utf8)) }
+
+    /// - Returns: false if the connection has ended.
+    @discardableResult
+    func write(_ bytes: [UInt8]) -> Bool {
+        var rest = bytes[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes {
                 send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
@@ -63,10 +67,18 @@ final class HTTPPeer {
     func request(
         _ method: String, _ target: String, headers: [(String, String)] = [], _ body: String = ""
     ) {
+        request(method, target, headers: headers, bytes: Array(body.utf8))
+    }
+
+    /// A whole request with any bytes as its body.
+    func request(
+        _ method: String, _ target: String, headers: [(String, String)], bytes: [UInt8]
+    ) {
         let lines = headers.map { "\($0.0): \($0.1)\r\n" }.joined()
         write(
             "\(method) \(target) HTTP/1.1\r\nHost: 127.0.0.1\r\n\(lines)"
-                + "Content-Length: \(body.utf8.count)\r\n\r\n\(body)")
+                + "Content-Length: \(bytes.count)\r\n\r\n")
+        write(bytes)
     }
 
     /// The next answer.

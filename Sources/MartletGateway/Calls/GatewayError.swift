@@ -80,7 +80,7 @@ public struct GatewayError: Error, Sendable, Hashable {
 
     /// Canonical status, `error.status` in the answer.
     public var status: Status
-    /// HTTP status of the answer; differs from the HTTP status of `status` for 405 and 413.
+    /// HTTP status of the answer; differs from the HTTP status of `status` for 405, 413 and 415.
     public var httpStatus: Int
     /// Error code of the messaging service; nil: the answer has no `FcmError` detail.
     public var code: Code?
@@ -130,7 +130,7 @@ public struct GatewayError: Error, Sendable, Hashable {
         retryDelayMilliseconds.map { max(1, (Int($0) + 999) / 1000) }
     }
 
-    /// `Retry-After`, and for status 401 the scheme of the required credential.
+    /// `Retry-After`, for status 401 the scheme of the required credential, and for 415 the coding that is unpacked.
     public var headers: [(name: String, value: String)] {
         var headers: [(name: String, value: String)] = []
         if let seconds = retryAfterSeconds { headers.append(("retry-after", String(seconds))) }
@@ -139,6 +139,7 @@ public struct GatewayError: Error, Sendable, Hashable {
             let reason = cause == nil ? "" : ", error=\"invalid_token\""
             headers.append(("www-authenticate", "Bearer realm=\"martlet\"" + reason))
         }
+        if httpStatus == 415 { headers.append(("accept-encoding", "gzip")) }
         return headers
     }
 

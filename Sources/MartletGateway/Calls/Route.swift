@@ -48,6 +48,8 @@ package struct Route: Sendable {
     /// Whether the route sends, and asks only about what a refused send has met. Other routes wait for the newest rows of
     /// a cluster before they ask (OPS-7).
     var isSending: Bool
+    /// Whether the body is handed on as it comes, in whatever `Content-Encoding`. Other bodies are unpacked.
+    var keepsCoding: Bool
     /// Longest body, in bytes, if the route's bound is below the gateway's.
     var bodyBytesMax: Int
 
@@ -60,7 +62,8 @@ package struct Route: Sendable {
 
     package init(
         _ name: String, _ method: GatewayCall.Method, _ pattern: String,
-        access: Access = .bearer, isSending: Bool = false, bodyBytesMax: Int = .max,
+        access: Access = .bearer, isSending: Bool = false, keepsCoding: Bool = false,
+        bodyBytesMax: Int = .max,
         refusal: @escaping @Sendable (GatewayError) -> GatewayAnswer = { $0.envelope },
         handler: @escaping Handler
     ) {
@@ -69,6 +72,7 @@ package struct Route: Sendable {
         self.pattern = pattern
         self.access = access
         self.isSending = isSending
+        self.keepsCoding = keepsCoding
         self.refusal = refusal
         self.handler = handler
         self.bodyBytesMax = bodyBytesMax

@@ -9,6 +9,32 @@ import Synchronization
 
 /// Bytes of bodies by their owners.
 final class BodyMemory: Sendable {
+    /// One body's part of the memory. The body gives its part back with `giveBack`.
+    final class Part: Sendable {
+        private let memory: BodyMemory
+        private let owner: String
+        private let byteCount = Atomic<Int>(0)
+
+        fileprivate init(_ memory: BodyMemory, _ owner: String) {
+            self.memory = memory
+            self.owner = owner
+        }
+
+        /// Adds bytes to the part.
+        /// - Returns: false if the memory is full, or the owner has its part.
+        func take(_ count: Int) -> Bool {
+            guard count > 0 else { return true }
+            guard memory.take(count, of: owner) else { return false }
+            byteCount.add(count, ordering: .relaxed)
+            return true
+        }
+
+        /// Ends the part. A second call has no effect.
+        func giveBack() {
+            memory.giveBack(byteCount.exchange(0, ordering: .relaxed), of: owner)
+        }
+    }
+
     private struct State {
         var total = 0
         var owners: [String: Int] = [:]
@@ -26,8 +52,10 @@ final class BodyMemory: Sendable {
         self.ownerMax = ownerMax
     }
 
-    /// - Returns: false if the memory is full, or the owner has its part.
-    func take(_ byteCount: Int, of owner: String) -> Bool {
+    /// Begins the part of a body, with no bytes.
+    func begin(_ owner: String) -> Part { Part(self, owner) }
+
+    private func take(_ byteCount: Int, of owner: String) -> Bool {
         state.withLock { state in
             let held = state.owners[owner, default: 0] + byteCount
             guard held <= ownerMax, state.total + byteCount <= totalMax else { return false }
@@ -37,7 +65,7 @@ final class BodyMemory: Sendable {
         }
     }
 
-    func giveBack(_ byteCount: Int, of owner: String) {
+    private func giveBack(_ byteCount: Int, of owner: String) {
         guard byteCount > 0 else { return }
         state.withLock { state in
             state.total -= byteCount

@@ -19,6 +19,28 @@ final class Responder: Sendable {
     /// Ends a connection after a refused body.
     private struct EndOfConnection: Error {}
 
+    /// What a body holds of its memory.
+    private enum Part {
+        /// GW-15: of the memory of strangers.
+        case stranger(StrangerMemory.Part)
+        case caller(BodyMemory.Part)
+
+        func take(_ byteCount: Int) -> Bool {
+            guard byteCount > 0 else { return true }
+            return switch self {
+            case .stranger(let part): part.take(byteCount)
+            case .caller(let part): part.take(byteCount)
+            }
+        }
+
+        func giveBack() {
+            switch self {
+            case .stranger(let part): part.giveBack()
+            case .caller(let part): part.giveBack()
+            }
+        }
+    }
+
     private enum Body {
         case whole([UInt8])
         case refused(GatewayError)
@@ -73,37 +95,37 @@ final class Responder: Sendable {
         if expectsContinue, declaredBytes(request) ?? 0 <= most {
             try await writer.writeInformationalHead(HTTPResponse(status: .continue))
         }
-        let stranger = admitted.owner == nil ? part(of: admitted.call, on: channel) : nil
-        let owner = admitted.owner ?? admitted.call.peer ?? ""
-        var held = 0
-        defer {
-            stranger?.giveBack()
-            bodies.giveBack(held, of: owner)
-        }
+        let part =
+            admitted.owner.map { .caller(bodies.begin($0)) } ?? part(of: admitted.call, on: channel)
+        defer { part.giveBack() }
         let body =
             try await declaredBytes(request) ?? 0 <= most
-            ? read(&parts, most, stranger, owner, &held) : .refused(Self.tooLong(most))
+            ? read(&parts, most, part) : .refused(Gateway.tooLong(most))
         switch body {
         case .whole(let body):
             var call = admitted
             call.call.delivery = request.method == .post ? try await delivery(on: channel) : nil
-            let answer = await gateway.answer(call, body: body)
+            let answer =
+                switch await gateway.content(
+                    of: body, of: admitted, most: most, hold: { part.take($0) })
+                {
+                case .success(let content): await gateway.answer(call, body: content)
+                case .failure(let error): admitted.route.refusal(error)
+                }
             try await Self.write(answer, writer, isHeadOnly: isHeadOnly)
         case .refused(let error):
             let refusal = admitted.route.refusal(error)
             gateway.metrics.answered("none", status: refusal.status, after: .zero)
             // The rest of the body is not kept.
-            stranger?.giveBack()
-            bodies.giveBack(held, of: owner)
-            held = 0
+            part.giveBack()
             try await refuse(refusal, &parts, writer, on: channel)
         }
     }
 
     /// GW-15: begins the part of a body in the memory of strangers.
-    private func part(of call: GatewayCall, on channel: any Channel) -> StrangerMemory.Part {
+    private func part(of call: GatewayCall, on channel: any Channel) -> Part {
         let address = call.peer.flatMap { PeerAddress($0) } ?? .loopback
-        return gateway.strangers.begin(address) { channel.close(promise: nil) }
+        return .stranger(gateway.strangers.begin(address) { channel.close(promise: nil) })
     }
 
     /// Answers before the body has come, and ends the connection.
@@ -185,38 +207,17 @@ final class Responder: Sendable {
     }
 
     /// Reads a body within the bounds on one body and on all bodies.
-    /// - Parameters:
-    ///   - stranger: part of a caller without a credential in the memory of strangers; nil for other callers.
-    ///   - owner: the owner of another caller's body in the memory for all bodies.
-    ///   - held: bytes that another caller's request holds of the memory for all bodies.
     private func read(
-        _ parts: inout Parts, _ most: Int, _ stranger: StrangerMemory.Part?, _ owner: String,
-        _ held: inout Int
+        _ parts: inout Parts, _ most: Int, _ held: Part
     ) async throws -> Body {
         var body: [UInt8] = []
         while let part = try await parts.next() {
             let count = part.readableBytes
-            guard body.count + count <= most else { return .refused(Self.tooLong(most)) }
-            guard hold(count, stranger, owner, &held) else { return .refused(Gateway.full) }
+            guard body.count + count <= most else { return .refused(Gateway.tooLong(most)) }
+            guard held.take(count) else { return .refused(Gateway.full) }
             body.append(contentsOf: part.readableBytesView)
         }
         return .whole(body)
-    }
-
-    private static func tooLong(_ most: Int) -> GatewayError {
-        GatewayError(
-            .invalidArgument, "A request has at most \(most) bytes.", violations: [],
-            httpStatus: 413)
-    }
-
-    private func hold(
-        _ count: Int, _ stranger: StrangerMemory.Part?, _ owner: String, _ held: inout Int
-    ) -> Bool {
-        guard count > 0 else { return true }
-        if let stranger { return stranger.take(count) }
-        guard bodies.take(count, of: owner) else { return false }
-        held += count
-        return true
     }
 
     /// Reads and drops the rest of a refused body, within the time limit of a request.
