@@ -28,6 +28,7 @@ public final class Gateway: Sendable {
     private let isDrained: @Sendable () -> Bool
     private let requestsInProgress = Atomic<Int>(0)
     private let exchangesInProgress = Atomic<Int>(0)
+    private let renderedMetrics = Mutex(RenderedMetrics())
     /// The text of `date`, which is made once a second.
     private let lastDate = Mutex<(second: Int64, text: String)>((-1, ""))
     /// Port of the listening socket; 0 before the server listens.
@@ -90,6 +91,16 @@ public final class Gateway: Sendable {
         statistics.turnedAwayCount += strangers.turnedAwayCount
         metrics.record(
             statistics, requestsInProgress: requestsInProgress.load(ordering: .relaxed))
+    }
+
+    /// The answer of `/metrics`.
+    var metricsText: [UInt8] {
+        renderedMetrics.withLock { rendered in
+            rendered.bytes {
+                recordMetrics()
+                return metrics.registry.text + broker.measuredText
+            }
+        }
     }
 
     /// Answers one call. Never fails: a failure becomes an answer with an error status.

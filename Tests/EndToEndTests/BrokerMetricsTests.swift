@@ -177,6 +177,50 @@ struct BrokerMetricsTests {
         #expect(try desk.run("serve", "--metrics", "here").status == 64)
     }
 
+    @Test("OPS-10 probes of every kind are answered on the port of the metrics")
+    func probes() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let process = try desk.start(["serve", "--port", "0", "--metrics", "localhost:0", "--json"])
+        let ready = try JSONDecoder().decode(Ready.self, from: Data(desk.firstLine(process).utf8))
+        let port = try #require(
+            ready.metrics.flatMap { URL(string: $0) }?.port.flatMap { UInt16(exactly: $0) })
+        let allow = "\r\nallow: GET, HEAD, OPTIONS\r\n"
+        for (line, status, hasBody, allows) in [
+            ("GET /metrics HTTP/1.1", 200, true, false),
+            ("GET /metrics HTTP/1.0", 200, true, false),
+            ("HEAD /metrics HTTP/1.1", 200, false, false),
+            ("HEAD /healthz HTTP/1.1", 200, false, false),
+            ("GET /metrics?name%5B%5D=x HTTP/1.1", 200, true, false),
+            ("GET /healthz?verbose HTTP/1.1", 200, true, false),
+            ("GET http://h:9/metrics HTTP/1.1", 200, true, false),
+            ("GET HTTP://h/healthz?x=1 HTTP/1.1", 200, true, false),
+            ("\r\nGET /healthz HTTP/1.1", 200, true, false),
+            ("OPTIONS /metrics HTTP/1.1", 204, false, true),
+            ("OPTIONS * HTTP/1.1", 204, false, true),
+            ("POST /metrics HTTP/1.1", 405, true, true),
+            ("DELETE /healthz?x HTTP/1.1", 405, true, true),
+            ("GET /%6detrics HTTP/1.1", 404, true, false), ("GET / HTTP/1.1", 404, true, false),
+            ("HEAD /nothing HTTP/1.1", 404, false, false),
+            ("GET http://h HTTP/1.1", 404, true, false), ("GET * HTTP/1.1", 404, true, false),
+            ("GET /metrics", 400, true, false), ("GET /metrics HTTP/2.0", 400, true, false),
+            ("GET  /metrics HTTP/1.1", 400, true, false),
+        ] {
+            let client = try HTTPClient(port: port)
+            client.send(raw: line + "\r\nHost: h\r\nContent-Length: 2\r\n\r\n")
+            let answer = try client.answer()
+            #expect(answer.hasPrefix("HTTP/1.1 \(status) "), "\(line)")
+            #expect(answer.contains("\r\ndate: "), "\(line)")
+            #expect(answer.contains("\r\nconnection: close\r\n"), "\(line)")
+            #expect(answer.contains(allow) == allows, "\(line)")
+            #expect(answer.hasSuffix("\r\n\r\n") != hasBody, "\(line)")
+            // The length is that of the answer to GET.
+            #expect(answer.contains("\r\ncontent-length: ") == (status != 204), "\(line)")
+        }
+        process.terminate()
+        #expect(desk.finish(process).status == 0)
+    }
+
     @Test("OPS-15 OPS-10 peers that are silent, slow or do not read keep no collector waiting")
     func stalled() throws {
         let desk = try Desk()

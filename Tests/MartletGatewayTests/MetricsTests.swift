@@ -76,11 +76,26 @@ extension OverHTTP {
                 ] {
                     #expect(lines.contains(line), "\(line)")
                 }
+                try await Task.sleep(for: RenderedMetrics.life)
                 peer.request("GET", "/metrics")
                 let again = try peer.answer().body
                 #expect(again.contains("martlet_messages_accepted_total 1\n"))
                 #expect(again.contains(#"requests_total{route="metrics",status="200"} 1"#))
                 #expect(!again.contains(served.serverKey))
+            }
+        }
+
+        @Test("OPS-10 the text of the metrics is made ten times a second at most")
+        func moment() {
+            var rendered = RenderedMetrics()
+            var madeCount = 0
+            let began = ContinuousClock.now
+            for (milliseconds, count) in [(0, 1), (1, 1), (99, 1), (100, 2), (199, 2), (500, 3)] {
+                let bytes = rendered.bytes(at: began + .milliseconds(milliseconds)) {
+                    madeCount += 1
+                    return "é\(madeCount)"
+                }
+                #expect(bytes == Array("é\(count)".utf8))
             }
         }
 

@@ -161,6 +161,8 @@ extension OverHTTP {
                 let hostile = try unfinished(hosts, served)
                 var most = 0
                 for number in 0..<20 {
+                    // The figures are of a moment ago.
+                    try await Task.sleep(for: RenderedMetrics.life / 10)
                     most = max(most, try strangerBytes(served))
                     let peer = try served.peer()
                     peer.request(

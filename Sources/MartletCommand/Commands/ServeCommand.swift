@@ -116,7 +116,8 @@ private struct Serving {
             metrics = try options.metrics.flatMap { ListenSetting.address($0) }.map { address in
                 try MetricsListener(
                     address, text: { broker.metricsText },
-                    health: { broker.isServing ? broker.writeFault : "The broker is starting." })
+                    health: { broker.isServing ? broker.writeFault : "The broker is starting." },
+                    now: { broker.now })
             }
             gateway = try part?.prepare(broker, http, logger: logger)
         } catch {

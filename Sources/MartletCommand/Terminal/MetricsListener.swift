@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Serves the metrics and the health of a broker on an address of their own (OPS-10, OPS-12), with a gateway or without:
-// GET /metrics and GET /healthz over HTTP/1.1, one request on each connection. One thread polls all connections, so a
-// peer that is silent, slow or does not read keeps nobody waiting. Each connection ends after some seconds, and the oldest
-// one makes room for the next when there are too many. Rests on POSIX sockets.
+// GET and HEAD of /metrics and /healthz over HTTP/1.1, one request on each connection. One thread polls all connections,
+// so a peer that is silent, slow or does not read keeps nobody waiting. Each connection ends after some seconds, and the
+// oldest one makes room for the next when there are too many. Rests on POSIX sockets.
 
 import Glibc
 import Martlet
@@ -23,17 +23,21 @@ final class MetricsListener: Sendable {
     private let thread = Mutex<pthread_t?>(nil)
     private let text: @Sendable () -> String
     private let health: @Sendable () -> String?
+    private let now: @Sendable () -> Instant
+    /// Used by the thread alone, without a wait.
+    private let rendered = Mutex(RenderedMetrics())
 
     /// Listens, and answers from now on.
     /// - Parameters:
     ///   - text: makes the metrics for an answer. The call must not wait for a disk.
     ///   - health: the reason why the broker takes no changes; nil: the broker takes changes.
+    ///   - now: the time, for the date of an answer.
     /// - Throws: `UNAVAILABLE` for an address that cannot be listened on.
     init(
         _ address: BrokerConfiguration.Address, text: @escaping @Sendable () -> String,
-        health: @escaping @Sendable () -> String?
+        health: @escaping @Sendable () -> String?, now: @escaping @Sendable () -> Instant
     ) throws(MartletError) {
-        (self.text, self.health) = (text, health)
+        (self.text, self.health, self.now) = (text, health, now)
         (descriptor, port) = try Self.listen(address)
         var started: pthread_t = 0
         let itself = Unmanaged.passRetained(self)
@@ -168,34 +172,93 @@ final class MetricsListener: Sendable {
     }
 
     private func answer(to request: [UInt8]) -> [UInt8] {
-        let line = String(decoding: request.prefix { $0 != 13 && $0 != 10 }, as: UTF8.self)
-        let words = line.split(separator: " ")
-        let body: String
-        let status: String
-        switch (words.first, words.count == 3 ? words[1] : "") {
-        case ("GET", "/metrics"): (status, body) = ("200 OK", text())
-        case ("GET", "/healthz"):
-            let fault = health()
-            (status, body) = (
-                fault == nil ? "200 OK" : "503 Service Unavailable", (fault ?? "ok") + "\n"
-            )
-        default:
-            (status, body) = ("404 Not Found", "GET /metrics and GET /healthz are served here.\n")
+        guard let request = MetricsRequest(request) else {
+            return answer("400 Bad Request", "This is no request of HTTP/1.1.\n")
         }
-        return Array(
-            """
-            HTTP/1.1 \(status)\r
-            content-type: text/plain; version=0.0.4; charset=utf-8\r
-            content-length: \(body.utf8.count)\r
-            connection: close\r
-            \r
-            \(body)
-            """.utf8)
+        guard request.isKnownPath else {
+            return answer(
+                "404 Not Found", "GET /metrics and GET /healthz are served here.\n",
+                hasBody: request.method != "HEAD")
+        }
+        switch request.method {
+        case "GET", "HEAD":
+            let isHead = request.method == "HEAD"
+            if request.path == "/metrics" {
+                return answer(
+                    "200 OK", rendered.withLock { $0.bytes(making: text) }, hasBody: !isHead)
+            }
+            let fault = health()
+            return answer(
+                fault == nil ? "200 OK" : "503 Service Unavailable", (fault ?? "ok") + "\n",
+                hasBody: !isHead)
+        case "OPTIONS": return answer("204 No Content", [], allowsMethods: true)
+        default:
+            return answer(
+                "405 Method Not Allowed", Array("This path takes GET and HEAD.\n".utf8),
+                allowsMethods: true)
+        }
     }
 
+    private func answer(_ status: String, _ body: String, hasBody: Bool = true) -> [UInt8] {
+        answer(status, Array(body.utf8), hasBody: hasBody)
+    }
+
+    /// - Parameters:
+    ///   - hasBody: false for HEAD, whose answer has the length of the body alone.
+    ///   - allowsMethods: whether the answer names the methods of the path.
+    private func answer(
+        _ status: String, _ body: [UInt8], hasBody: Bool = true, allowsMethods: Bool = false
+    ) -> [UInt8] {
+        var head = "HTTP/1.1 \(status)\r\ndate: \(HTTPDate.text(of: now()))\r\n"
+        if allowsMethods { head += "allow: GET, HEAD, OPTIONS\r\n" }
+        // RFC 9110, section 8.6: an answer of status 204 has no length.
+        if !body.isEmpty {
+            head += "content-type: text/plain; version=0.0.4; charset=utf-8\r\n"
+            head += "content-length: \(body.count)\r\n"
+        }
+        return Array((head + "connection: close\r\n\r\n").utf8) + (hasBody ? body : [])
+    }
+
+    /// Whether the head of a request has come. A body is not read.
     private static func isWhole(_ request: [UInt8]) -> Bool {
-        let end: [UInt8] = [13, 10, 13, 10]
-        return request.suffix(4).elementsEqual(end)
+        var rest = MetricsRequest.withoutEmptyLines(request)
+        while let index = rest.firstIndex(of: 13) {
+            rest = rest[index...]
+            if rest.starts(with: [13, 10, 13, 10]) { return true }
+            rest = rest.dropFirst()
+        }
+        return false
+    }
+}
+
+/// The first line of a request, as far as the port of the metrics needs it.
+private struct MetricsRequest {
+    let method: String
+    /// The target without its query. Escapes stay as they are: no path here needs one.
+    let path: String
+
+    /// - Returns: nil if the line is none of HTTP/1.0 or HTTP/1.1.
+    init?(_ request: [UInt8]) {
+        let line = Self.withoutEmptyLines(request).prefix { $0 != 13 && $0 != 10 }
+        let words = String(decoding: line, as: UTF8.self).split(
+            separator: " ", omittingEmptySubsequences: false)
+        guard words.count == 3, ["HTTP/1.1", "HTTP/1.0"].contains(words[2]) else { return nil }
+        method = String(words[0])
+        var target = words[1]
+        // Whoever takes the port for a proxy writes the whole URL. Source: RFC 9112, section 3.2.2.
+        for scheme in ["http://", "https://"] where target.lowercased().hasPrefix(scheme) {
+            target = target.dropFirst(scheme.count).drop { $0 != "/" && $0 != "?" }
+        }
+        path = String(target.prefix { $0 != "?" })
+    }
+
+    var isKnownPath: Bool {
+        path == "/metrics" || path == "/healthz" || path == "*" && method == "OPTIONS"
+    }
+
+    /// A server passes over empty lines before a request. Source: RFC 9112, section 2.2.
+    static func withoutEmptyLines(_ request: [UInt8]) -> ArraySlice<UInt8> {
+        request.drop { $0 == 13 || $0 == 10 }
     }
 }
 

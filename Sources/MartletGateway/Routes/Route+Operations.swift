@@ -7,10 +7,9 @@ import Martlet
 extension Route {
     static let operations = [
         Route("metrics", .get, "metrics", access: .anyone) { (_, gateway) in
-            gateway.recordMetrics()
-            return GatewayAnswer(
+            GatewayAnswer(
                 headers: [("content-type", "text/plain; version=0.0.4; charset=utf-8")],
-                body: Array((gateway.metrics.registry.text + gateway.broker.measuredText).utf8))
+                body: gateway.metricsText)
         },
         Route("healthz", .get, "healthz", access: .anyone) { (_, gateway) in
             do throws(MartletError) {
