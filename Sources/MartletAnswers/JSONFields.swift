@@ -61,11 +61,11 @@ package struct JSONField: MessageField {
 }
 
 package struct JSONFields: MessageObject {
-    private var members: [String: JSONValue]
+    private var members: JSONObject
     package var path: String
 
     /// An object without members.
-    package init() { (members, path) = ([:], "") }
+    package init() { (members, path) = (JSONObject(), "") }
 
     package init(_ value: JSONValue, _ path: String) throws(MartletError) {
         guard case .object(let members) = value else {
@@ -90,13 +90,12 @@ package struct JSONFields: MessageObject {
 
     /// Takes all remaining members, in the order of names.
     package mutating func rest() -> [(name: String, field: JSONField)] {
-        defer { members = [:] }
-        return members.sorted { $0.key < $1.key }
-            .map { ($0.key, JSONField(value: $0.value, path: place($0.key))) }
+        defer { members = JSONObject() }
+        return members.map { ($0.key, JSONField(value: $0.value, path: place($0.key))) }
     }
 
     package func finish(among names: [String]) throws(MartletError) {
-        guard let unknown = members.keys.min() else { return }
+        guard let unknown = members.names.first else { return }
         throw MartletError(
             .invalidArgument,
             "There is no such field here; there are \(names.joined(separator: ", ")).",

@@ -56,9 +56,7 @@ public struct IncomingMessage: Sendable, Hashable {
     }
 
     /// The value of a data key; nil if the key is absent.
-    public subscript(key: String) -> String? {
-        data.first { $0.key == key }?.value
-    }
+    public subscript(key: String) -> String? { data.value(of: key) }
 
     /// MSG-5: the dictionary that an Apple application expects: `aps` with the notification, and beside `aps` the
     /// data and the sender's custom keys. A custom value that is not JSON is left out; the broker accepts only JSON

@@ -58,7 +58,7 @@ package final class PushSigner: Sendable {
     }
 
     private func token(for origin: String, until end: Int64) -> String {
-        var claims: [String: JSONValue] = ["aud": .string(origin), "exp": .integer(end)]
+        var claims: JSONObject = ["aud": .string(origin), "exp": .integer(end)]
         if let contact { claims["sub"] = .string(contact) }
         let header = JSONValue.object(["typ": .string("JWT"), "alg": .string("ES256")])
         let signed =

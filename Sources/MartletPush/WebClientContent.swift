@@ -25,20 +25,20 @@ package enum WebClientContent {
     package static func text(
         of message: Message, from: String, messageID: String, collapseKey: String?
     ) -> [UInt8] {
-        var members: [String: JSONValue] = [
+        var members: JSONObject = [
             "from": .string(from), "fcmMessageId": .string(messageID),
         ]
         if let collapseKey { members["collapse_key"] = .string(collapseKey) }
-        if !message.data.isEmpty { members["data"] = .object(texts(message.data)) }
+        if !message.data.isEmpty { members["data"] = .object(JSONObject(message.data)) }
         let shown = notification(message)
         if !shown.isEmpty { members["notification"] = .object(shown) }
         let told = message.options.filter { links.contains($0.key) }
-        if !told.isEmpty { members["fcmOptions"] = .object(texts(told)) }
+        if !told.isEmpty { members["fcmOptions"] = .object(JSONObject(told)) }
         return Array(JSONValue.object(members).text.utf8)
     }
 
-    private static func notification(_ message: Message) -> [String: JSONValue] {
-        var shown: [String: JSONValue] = [:]
+    private static func notification(_ message: Message) -> JSONObject {
+        var shown = JSONObject()
         for option in message.options where !links.contains(option.key) {
             shown[option.key] =
                 structured.contains(option.key)
@@ -49,10 +49,5 @@ package enum WebClientContent {
         shown["body"] = message.notification?.body.map { .string($0) }
         shown["image"] = message.notification?.image.map { .string($0) }
         return shown
-    }
-
-    private static func texts(_ entries: [Message.DataEntry]) -> [String: JSONValue] {
-        Dictionary(
-            entries.map { ($0.key, JSONValue.string($0.value)) }, uniquingKeysWith: { $1 })
     }
 }

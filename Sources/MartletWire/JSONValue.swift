@@ -14,7 +14,7 @@ public indirect enum JSONValue: Sendable, Hashable {
     case number(Double)
     case string(String)
     case array([JSONValue])
-    case object([String: JSONValue])
+    case object(JSONObject)
 
     /// The reason why a text is not JSON, and the byte offset of the fault.
     public struct Fault: Error, Sendable, Hashable {
@@ -98,8 +98,8 @@ public indirect enum JSONValue: Sendable, Hashable {
         case .array(let elements): "[" + elements.map(\.text).joined(separator: ",") + "]"
         case .object(let members):
             "{"
-                + members.sorted { $0.key < $1.key }
-                .map { "\(Self.quoted($0.key)):\($0.value.text)" }.joined(separator: ",") + "}"
+                + members.map { "\(Self.quoted($0.key)):\($0.value.text)" }
+                .joined(separator: ",") + "}"
         }
     }
 
@@ -186,7 +186,7 @@ struct JSONParser {
 
     private mutating func object(depth: Int) throws(JSONValue.Fault) -> JSONValue {
         offset += 1
-        var members: [String: JSONValue] = [:]
+        var members = JSONObject()
         skipSpace()
         if take("}") { return .object(members) }
         repeat {

@@ -11,8 +11,8 @@ extension Message {
     public static func appleDictionary(
         _ notification: Notification?, _ data: [DataEntry], _ payload: ApplePayload
     ) -> JSONValue {
-        var aps: [String: JSONValue] = [:]
-        var alert: [String: JSONValue] = [:]
+        var aps = JSONObject()
+        var alert = JSONObject()
         alert["title"] = notification?.title.map { .string($0) }
         alert["subtitle"] = payload.subtitle.map { .string($0) }
         alert["body"] = notification?.body.map { .string($0) }
@@ -25,13 +25,14 @@ extension Message {
         if payload.mutableContent { aps["mutable-content"] = .integer(1) }
         for entry in payload.aps {
             guard let value = try? JSONValue(parsing: entry.value) else { continue }
-            if entry.key == "alert", case .object(let members) = value {
-                aps["alert"] = .object(alert.merging(members) { text, _ in text })
+            if entry.key == "alert", case .object(var members) = value {
+                members.merge(alert)
+                aps["alert"] = .object(members)
             } else {
                 aps[entry.key] = value
             }
         }
-        var dictionary: [String: JSONValue] = [:]
+        var dictionary = JSONObject()
         for entry in data { dictionary[entry.key] = .string(entry.value) }
         for entry in payload.custom {
             if let value = try? JSONValue(parsing: entry.value) { dictionary[entry.key] = value }

@@ -97,9 +97,7 @@ public struct Message: Sendable, Hashable {
     }
 
     /// The value of a data key; nil if the key is absent.
-    public subscript(key: String) -> String? {
-        data.first { $0.key == key }?.value
-    }
+    public subscript(key: String) -> String? { data.value(of: key) }
 
     /// MSG-3: bytes that count against the project's limit (4000, unless configured otherwise), if no block changes the
     /// payload.
@@ -134,5 +132,12 @@ public struct Message: Sendable, Hashable {
         }
         Self.encode(options, as: Tag.option, into: &writer)
         applePayload.encode(into: &writer)
+    }
+}
+
+extension [Message.DataEntry] {
+    /// The value of a key; nil if the key is absent. Keys are compared by code point, as in JSON.
+    package func value(of key: String) -> String? {
+        first { $0.key.utf8.elementsEqual(key.utf8) }?.value
     }
 }

@@ -176,5 +176,5 @@ public struct DeviceMessage: Sendable, Hashable {
     }
 
     /// The value of a data key; nil if the message does not have the key.
-    public subscript(key: String) -> String? { data.first { $0.key == key }?.value }
+    public subscript(key: String) -> String? { data.value(of: key) }
 }

@@ -76,6 +76,23 @@ struct ListenCommandTests {
         }
     }
 
+    @Test("MSG-5 names that only look the same are two, from a message file to a device")
+    func likeNames() async throws {
+        try await withBroker { desk, port in
+            let device = try desk.start(Self.listen + ["--port", port, "--count", "1"])
+            struct Ready: Decodable { var token: String }
+            let ready = try JSONDecoder().decode(
+                Ready.self, from: Data(desk.firstLine(device).utf8))
+            let data = "{\"e\u{301}\":\"2\",\"\u{E9}\":\"1\"}"
+            try Data(#"{"data":\#(data)}"#.utf8).write(to: desk.folder.appending(path: "m.json"))
+            let sent = try desk.run(
+                "send", "--project", "tides", "--token", ready.token, "--file", "m.json")
+            #expect(sent.status == 0, "\(sent.err)")
+            let line = desk.finish(device).out
+            #expect(Array(line.utf8).firstRange(of: Array(data.utf8)) != nil, "\(line)")
+        }
+    }
+
     @Test("DEV-1 a token that the device has not heard of is told, kept and used")
     func tokens() async throws {
         try await withBroker { desk, port in

@@ -18,6 +18,23 @@ private let refusals: [(String, String, String, String?)] = [
         "message"
     ),
     (
+        "a header of Apple's in two cases",
+        #""apns":{"headers":{"apns-priority":"5","APNS-Priority":"10"}}"#,
+        "The header apns-priority is there twice; names of headers are the same in any case.",
+        "message.apns.headers.apns-priority"
+    ),
+    (
+        "a header that Martlet only passes on, in two cases",
+        #""apns":{"headers":{"apns-id":"1","Apns-Id":"2"}}"#,
+        "The header apns-id is there twice; names of headers are the same in any case.",
+        "message.apns.headers.apns-id"
+    ),
+    (
+        "a header of Web Push in two cases", #""webpush":{"headers":{"TTL":"1","ttl":"2"}}"#,
+        "The header ttl is there twice; names of headers are the same in any case.",
+        "message.webpush.headers.ttl"
+    ),
+    (
         "data that is no text", #""data":{"p":12}"#,
         "Invalid value at 'message.data[0].value' (TYPE_STRING), 12", "message.data[0].value"
     ),

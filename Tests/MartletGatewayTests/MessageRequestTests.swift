@@ -309,6 +309,36 @@ struct MessageRequestTests {
             ])
     }
 
+    /// A name of data, in one code point and in two.
+    private static let (composed, decomposed) = ("\u{E9}", "e\u{301}")
+
+    @Test(
+        "GW-1 MSG-5 two names that only look the same are two entries",
+        arguments: [
+            (#""data":{N}"#, Platform.android, "data"),
+            (#""android":{"data":{N}}"#, .android, "data"),
+            (#""webpush":{"data":{N}}"#, .web, "data"),
+            (#""webpush":{"notification":{N}}"#, .web, "option"),
+            (#""apns":{"payload":{N}}"#, .apple, "custom"),
+            (#""apns":{"payload":{"aps":{N}}}"#, .apple, "aps"),
+            (#""apns":{"payload":{"aps":{"alert":{N}}}}"#, .apple, "aps alert"),
+        ])
+    func likeNames(_ fields: String, _ platform: Platform, _ kind: String) throws {
+        let names = #""\#(Self.composed)":"1","\#(Self.decomposed)":"2""#
+        let body = #"{"message":{"token":"t",\#(fields.replacing("N", with: names))}}"#
+        let found = try lines(body, for: platform).filter { $0.hasPrefix(kind) }
+        // In the order of code points.
+        let quote = kind == "custom" || kind == "aps" ? "\"" : ""
+        let expected =
+            kind == "aps alert"
+            ? [#"aps alert={"\#(Self.decomposed)":"2","\#(Self.composed)":"1"}"#]
+            : [
+                "\(kind) \(Self.decomposed)=\(quote)2\(quote)",
+                "\(kind) \(Self.composed)=\(quote)1\(quote)",
+            ]
+        #expect(found.map { Array($0.utf8) } == expected.map { Array($0.utf8) })
+    }
+
     @Test(
         "PRI-1 without a word on it notifications are urgent and data is not",
         arguments: [

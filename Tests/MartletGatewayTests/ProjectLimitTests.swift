@@ -161,15 +161,17 @@ struct ProjectLimitSDKTests {
     func refused() async throws {
         try await SDKWorld.run { sdk in
             let token = try await sdk.world.newToken()
-            func answer(_ fields: [String: JSONValue]) async throws -> String? {
+            func answer(_ fields: JSONObject) async throws -> String? {
                 let answer = try await sdk.admin("refused", .object(fields))
                 return answer["class"]?.string ?? (answer["name"] == nil ? nil : "sent")
             }
             func data(_ bytes: Int) -> JSONValue {
                 .object(["k": .string(String(repeating: "x", count: bytes - 1))])
             }
-            let to = ["token": JSONValue.string(token)]
-            func condition(_ count: Int) -> [String: JSONValue] {
+            func to(_ name: String, _ value: JSONValue) -> JSONObject {
+                ["token": .string(token), name: value]
+            }
+            func condition(_ count: Int) -> JSONObject {
                 let terms = (0..<count).map { "'t\($0)' in topics" }
                 return ["condition": .string(terms.joined(separator: " || "))]
             }
@@ -182,11 +184,11 @@ struct ProjectLimitSDKTests {
                         ], in: GatewayWorld.project)
                 }
                 for (fields, expected) in [
-                    (to.merging(["data": data(bytes)]) { $1 }, "sent"),
-                    (to.merging(["data": data(bytes + 1)]) { $1 }, "InvalidArgumentError"),
-                    (to.merging(["ttl_seconds": .integer(Int64(seconds))]) { $1 }, "sent"),
+                    (to("data", data(bytes)), "sent"),
+                    (to("data", data(bytes + 1)), "InvalidArgumentError"),
+                    (to("ttl_seconds", .integer(Int64(seconds))), "sent"),
                     (
-                        to.merging(["ttl_seconds": .integer(Int64(seconds) + 1)]) { $1 },
+                        to("ttl_seconds", .integer(Int64(seconds) + 1)),
                         "InvalidArgumentError"
                     ),
                     (condition(topics), "sent"), (condition(topics + 1), "InvalidArgumentError"),

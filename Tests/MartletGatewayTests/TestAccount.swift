@@ -20,7 +20,7 @@ struct TestAccount {
         var scope: String?
 
         var json: JSONValue {
-            var members: [String: JSONValue] = [
+            var members: JSONObject = [
                 "iss": .string(iss), "aud": .string(aud), "iat": .number(iat), "exp": .number(exp),
             ]
             members["nbf"] = nbf.map { .number($0) }
@@ -50,12 +50,12 @@ struct TestAccount {
     ///   - keyID: nil: the account's own; empty: none.
     ///   - fields: further ones of the header.
     func sign(
-        _ claims: Claims, keyID: String? = nil, _ fields: [String: JSONValue] = [:]
+        _ claims: Claims, keyID: String? = nil, _ fields: JSONObject = JSONObject()
     ) throws -> String {
-        var header: [String: JSONValue] = ["alg": .string("RS256"), "typ": .string("JWT")]
+        var header: JSONObject = ["alg": .string("RS256"), "typ": .string("JWT")]
         let keyID = keyID ?? file.keyID
         if !keyID.isEmpty { header["kid"] = .string(keyID) }
-        header.merge(fields) { $1 }
+        header.merge(fields)
         let text = [JSONValue.object(header), claims.json]
             .map { Base64URL.encode(Array($0.text.utf8)) }.joined(separator: ".")
         let key = try #require(members["private_key"]?.string)

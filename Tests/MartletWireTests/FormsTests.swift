@@ -87,6 +87,35 @@ import Testing
         #expect(throws: JSONValue.Fault.self) { try JSONValue(parsing: mark + [0x31]) }
     }
 
+    /// Names of which Swift takes the two for one text.
+    static let likeNames = [
+        ("\u{E9}", "e\u{301}"), ("\u{212B}", "\u{C5}"), ("\u{AC00}", "\u{1100}\u{1161}"),
+        ("q\u{307}\u{323}", "q\u{323}\u{307}"), ("k\u{2126}", "k\u{3A9}"),
+    ]
+
+    @Test("MSG-5 names of JSON are compared by code point", arguments: likeNames)
+    func names(_ first: String, _ second: String) throws {
+        #expect(first == second)
+        for (one, other) in [(first, second), (second, first)] {
+            let text = #"{"\#(one)":1,"\#(other)":2}"#
+            let value = try JSONValue(parsing: text)
+            #expect(value[one] == .integer(1) && value[other] == .integer(2))
+            #expect(throws: JSONValue.Fault.self) {
+                try JSONValue(parsing: #"{"\#(one)":1,"\#(other)":2,"\#(one)":3}"#)
+            }
+            // In the order of code points, whatever the order of the text.
+            let names = [one, other].sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+            let written = names.map { #""\#($0)":\#($0.utf8.elementsEqual(one.utf8) ? 1 : 2)"# }
+            #expect(Array(value.text.utf8) == Array("{\(written.joined(separator: ","))}".utf8))
+            guard case .object(var members) = value else { continue }
+            #expect(members.count == 2)
+            #expect(members.removeValue(forKey: one) == .integer(1))
+            #expect(members[one] == nil && members[other] == .integer(2))
+        }
+        let message = Message(data: [first: "1", second: "2"])
+        #expect(message[first] == "1" && message[second] == "2")
+    }
+
     @Test("MSG-5 what is not JSON is refused with its place")
     func notJSON() {
         for text in [

@@ -48,7 +48,7 @@ struct APNsRequest: Sendable, Equatable {
     /// MSG-5: what the application gets, with the message's ID beside `aps`.
     private static func dictionary(
         _ content: Message, messageID: String
-    ) -> [String: JSONValue] {
+    ) -> JSONObject {
         let all = Message.appleDictionary(
             content.notification, content.data, content.applePayload)
         guard case .object(var members) = all else { return [:] }
@@ -57,7 +57,7 @@ struct APNsRequest: Sendable, Equatable {
     }
 
     /// A notification without alert, badge and sound is for the app alone.
-    private static func type(of dictionary: [String: JSONValue]) -> PushType {
+    private static func type(of dictionary: JSONObject) -> PushType {
         guard case .object(let aps) = dictionary["aps"] else { return .background }
         return ["alert", "badge", "sound"].contains { aps[$0] != nil } ? .alert : .background
     }

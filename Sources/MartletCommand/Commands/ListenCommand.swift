@@ -244,7 +244,7 @@ struct ListenCommand: ReportingCommand {
             case .message(let message):
                 Terminal.print(
                     output.json
-                        ? JSON.line(ListenLine(message, platform: platform.platform))
+                        ? ListenLine.json(message, platform: platform.platform)
                         : ListenLine.text(message, platform: platform.platform))
                 // What nobody can read comes again.
                 try Terminal.requirePrinted()

@@ -6,51 +6,35 @@ import Martlet
 import MartletAnswers
 import MartletClient
 
-/// A message as a line of JSON.
-struct ListenLine: Encodable {
-    struct Notification: Encodable {
-        var title: String?
-        var body: String?
-        var image: String?
-    }
-
-    var event = "message"
-    var messageID: String
-    var streamID: UInt64
-    var stored: Bool
-    var from: String
-    var priority: String
-    var accepted: Int64
-    var expires: Int64
-    var wantsReceipts: Bool
-    var notification: Notification?
-    var data: [String: String]
-    /// MSG-11: opaque content, in base64url.
-    var opaque: String?
-    /// The sender's options for this platform.
-    var options: [String: String]?
-    /// The dictionary of an Apple application, as JSON text.
-    var apns: String?
-
-    init(_ message: IncomingMessage, platform: Platform) {
-        messageID = message.messageID
-        streamID = message.streamID
-        stored = message.isStored
-        from = message.from
-        priority = message.priority == .high ? "high" : "normal"
-        accepted = message.accepted.millisecondsSince1970
-        expires = message.expires.millisecondsSince1970
-        wantsReceipts = message.wantsReceipts
-        notification = message.notification.map {
-            Notification(title: $0.title, body: $0.body, image: $0.image)
+/// A message as a line of JSON, or as text.
+enum ListenLine {
+    static func json(_ message: IncomingMessage, platform: Platform) -> String {
+        var line: JSONObject = [
+            "event": .string("message"),
+            "messageID": .string(message.messageID),
+            "streamID": .integer(Int64(clamping: message.streamID)),
+            "stored": .bool(message.isStored),
+            "from": .string(message.from),
+            "priority": .string(message.priority == .high ? "high" : "normal"),
+            "accepted": .integer(message.accepted.millisecondsSince1970),
+            "expires": .integer(message.expires.millisecondsSince1970),
+            "wantsReceipts": .bool(message.wantsReceipts),
+            "data": .object(JSONObject(message.data)),
+        ]
+        if let notification = message.notification {
+            var shown = JSONObject()
+            shown["title"] = notification.title.map { .string($0) }
+            shown["body"] = notification.body.map { .string($0) }
+            shown["image"] = notification.image.map { .string($0) }
+            line["notification"] = .object(shown)
         }
-        data = Dictionary(message.data.map { ($0.key, $0.value) }, uniquingKeysWith: { $1 })
-        opaque = message.opaque.map { Base64URL.encode($0) }
-        if !message.options.isEmpty {
-            options = Dictionary(
-                message.options.map { ($0.key, $0.value) }, uniquingKeysWith: { $1 })
-        }
-        apns = platform == .apple ? message.apns.text : nil
+        // MSG-11: opaque content.
+        line["opaque"] = message.opaque.map { .string(Base64URL.encode($0)) }
+        // The sender's options for this platform.
+        if !message.options.isEmpty { line["options"] = .object(JSONObject(message.options)) }
+        // The dictionary of an Apple application is a text with JSON in it.
+        if platform == .apple { line["apns"] = .string(message.apns.text) }
+        return JSONValue.object(line).text
     }
 
     static func text(_ message: IncomingMessage, platform: Platform) -> String {

@@ -34,8 +34,7 @@ struct UpstreamCommand: ReportingCommand {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
                     try await sender.takeUpstreamMessages {
-                        let answer = UpstreamAnswer($0)
-                        Terminal.print(isJSON ? JSON.line(answer) : Self.text(answer))
+                        Terminal.print(isJSON ? Self.json($0) : Self.text($0))
                         // A message that nobody can read is not taken.
                         try Terminal.requirePrinted()
                         return left.step()
@@ -48,34 +47,25 @@ struct UpstreamCommand: ReportingCommand {
         }
     }
 
-    private static func text(_ message: UpstreamAnswer) -> String {
-        let accepted = Martlet.Instant(millisecondsSince1970: message.accepted).iso8601
+    private static func text(_ message: DeviceMessage) -> String {
         let head =
-            "\(accepted)  \(message.app)  \(message.token)  \(message.messageID.withoutControls)"
-        let data = message.data.sorted { $0.key < $1.key }.map {
-            "  \($0.key.withoutControls) = \($0.value.withoutControls)"
+            "\(message.accepted.iso8601)  \(message.app)  \(message.token)  "
+            + message.messageID.withoutControls
+        let data = JSONObject(message.data).map {
+            "  \($0.key.withoutControls) = \($0.value.plainText.withoutControls)"
         }
         return ([head] + data).joined(separator: "\n")
     }
-}
 
-private struct UpstreamAnswer: Encodable {
-    var number: UInt64
-    var token: String
-    var app: String
-    var messageID: String
-    /// Instant of acceptance, like `expires` in milliseconds since 1970.
-    var accepted: Int64
-    var expires: Int64
-    var data: [String: String]
-
-    init(_ message: DeviceMessage) {
-        number = message.number
-        token = message.token
-        app = message.app
-        messageID = message.messageID
-        accepted = message.accepted.millisecondsSince1970
-        expires = message.expires.millisecondsSince1970
-        data = Dictionary(message.data.map { ($0.key, $0.value) }, uniquingKeysWith: { $1 })
+    private static func json(_ message: DeviceMessage) -> String {
+        JSONValue.object([
+            "number": .integer(Int64(clamping: message.number)),
+            "token": .string(message.token),
+            "app": .string(message.app),
+            "messageID": .string(message.messageID),
+            "accepted": .integer(message.accepted.millisecondsSince1970),
+            "expires": .integer(message.expires.millisecondsSince1970),
+            "data": .object(JSONObject(message.data)),
+        ]).text
     }
 }

@@ -152,7 +152,7 @@ struct MessageDraft {
 
     private static func hasNothing(_ value: JSONValue) -> Bool {
         switch value {
-        case .object(let members): members.values.allSatisfy { hasNothing($0) }
+        case .object(let members): members.allSatisfy { hasNothing($0.value) }
         case .array(let values): values.allSatisfy { hasNothing($0) }
         case .string(let text): text.isEmpty
         case .null: true

@@ -22,9 +22,9 @@ extension ConsoleRoute {
 enum OpenAPI {
     /// - Parameter cookie: name of the session's cookie.
     static func document(cookie: String) -> JSONValue {
-        var paths: [String: [String: JSONValue]] = [:]
+        var paths: [String: JSONObject] = [:]
         for route in ConsoleRoute.all {
-            paths["/" + ConsoleRoute.prefix + route.path, default: [:]][
+            paths["/" + ConsoleRoute.prefix + route.path, default: JSONObject()][
                 route.method.rawValue.lowercased()] = operation(route)
         }
         return .object([
@@ -37,7 +37,7 @@ enum OpenAPI {
                         + "x-martlet-csrf. A call with the header x-martlet-background does not prolong "
                         + "the session."),
             ]),
-            "paths": .object(paths.mapValues { .object($0) }),
+            "paths": .object(JSONObject(paths.map { ($0.key, .object($0.value)) })),
             "components": .object([
                 "schemas": .object(components),
                 "securitySchemes": .object([
@@ -51,14 +51,14 @@ enum OpenAPI {
     }
 
     /// The shapes with names, those of all requests, answers and events.
-    private static let components: [String: JSONValue] = {
+    private static let components: JSONObject = {
         var schemas = [Schema.failure]
         for event in Schema.events { schemas.append(event.schema) }
         for route in ConsoleRoute.all {
             schemas.append(route.schema)
             schemas += route.body.map(\.schema)
         }
-        return Schema.components(of: schemas).mapValues(\.json)
+        return JSONObject(Schema.components(of: schemas).map { ($0.key, $0.value.json) })
     }()
 
     private static func content(_ route: ConsoleRoute) -> JSONValue {
@@ -69,14 +69,13 @@ enum OpenAPI {
             "text/event-stream": .object([
                 "schema": Schema.string.json,
                 "x-martlet-events": .object(
-                    Dictionary(
-                        uniqueKeysWithValues: Schema.events.map { ($0.name, $0.schema.json) })),
+                    JSONObject(Schema.events.map { ($0.name, $0.schema.json) })),
             ])
         ])
     }
 
     private static func operation(_ route: ConsoleRoute) -> JSONValue {
-        var members: [String: JSONValue] = [
+        var members: JSONObject = [
             "operationId": .string(route.name), "summary": .string(route.summary),
             "responses": .object([
                 "200": .object([

@@ -69,8 +69,7 @@ package indirect enum Schema: Sendable, Hashable {
             .object([
                 "type": .string("object"), "additionalProperties": .bool(false),
                 "required": .array(members.filter(\.isRequired).map { .string($0.name) }),
-                "properties": .object(
-                    Dictionary(uniqueKeysWithValues: members.map { ($0.name, $0.json) })),
+                "properties": .object(JSONObject(members.map { ($0.name, $0.json) })),
             ])
         case .either(let schemas): .object(["anyOf": .array(schemas.map(\.json))])
         case .named(let name, _):

@@ -154,7 +154,7 @@ public struct GatewayError: Error, Sendable, Hashable {
                 ]))
         }
         if let violations {
-            var detail: [String: JSONValue] = [
+            var detail: JSONObject = [
                 "@type": .string("type.googleapis.com/google.rpc.BadRequest")
             ]
             if !violations.isEmpty {
@@ -180,7 +180,7 @@ public struct GatewayError: Error, Sendable, Hashable {
                         }),
                 ]))
         }
-        var error: [String: JSONValue] = [
+        var error: JSONObject = [
             "code": .integer(Int64(httpStatus)), "message": .string(message),
             "status": .string(status.rawValue),
         ]

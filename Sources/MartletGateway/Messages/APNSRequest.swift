@@ -11,7 +11,7 @@ extension Message.APNS {
         self.init()
         var fields = try field.object("ApnsConfig")
         if let field = try fields.take("headers") {
-            var headers = try field.object("ApnsConfig.HeadersEntry")
+            var headers = try field.headers("ApnsConfig.HeadersEntry")
             try take(headers: &headers)
         }
         if let field = try fields.take("payload") {
@@ -64,12 +64,12 @@ extension Message.APNS {
             collapseID = text
         }
         for (name, field) in headers.rest() {
-            options.append(.init(key: name.lowercased(), value: try field.text()))
+            options.append(.init(key: name, value: try field.text()))
         }
     }
 
     private mutating func take(aps members: inout RequestObject) throws(GatewayError) {
-        var rest: [String: JSONValue] = [:]
+        var rest = JSONObject()
         for (name, field) in members.rest() {
             switch (name, field.value) {
             case ("alert", .string(let text)): notification = .init(body: text)
@@ -93,8 +93,7 @@ extension Message.APNS {
             default: rest[name] = field.value
             }
         }
-        payload.aps = rest.sorted { $0.key < $1.key }
-            .map { .init(key: $0.key, value: $0.value.text) }
+        payload.aps = rest.map { .init(key: $0.key, value: $0.value.text) }
     }
 
     /// Reads an alert's title, subtitle and body.
@@ -102,7 +101,7 @@ extension Message.APNS {
     private mutating func take(
         alert members: [(name: String, field: RequestField)]
     ) throws(GatewayError) -> JSONValue? {
-        var rest: [String: JSONValue] = [:]
+        var rest = JSONObject()
         var shown = Message.Notification()
         for (name, field) in members {
             switch (name, field.value) {

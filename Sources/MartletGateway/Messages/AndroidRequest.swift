@@ -178,7 +178,7 @@ extension Message.Android {
 
     private static let lightSettings: Reader = { (field) throws(GatewayError) in
         var fields = try field.object("LightSettings")
-        var settings: [String: JSONValue] = [:]
+        var settings = JSONObject()
         for name in ["light_on_duration", "light_off_duration"] {
             settings[name] = try fields.take(name).map { (field) throws(GatewayError) in
                 .string(try field.duration())
@@ -186,7 +186,7 @@ extension Message.Android {
         }
         if let field = try fields.take("color") {
             var parts = try field.object("Color")
-            var color: [String: JSONValue] = [:]
+            var color = JSONObject()
             for name in ["red", "green", "blue", "alpha"] {
                 color[name] = try parts.take(name).map { (part) throws(GatewayError) in
                     .number(try part.fraction())

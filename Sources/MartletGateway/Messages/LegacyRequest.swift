@@ -107,7 +107,7 @@ package struct LegacyRequest {
         var android = Message.Android()
         var apple = Message.ApplePayload()
         var web = Message.WebPush()
-        var alert: [String: JSONValue] = [:]
+        var alert = JSONObject()
         if let badge = try fields.take("badge") {
             guard let number = UInt32(exactly: try badge.integer()) else {
                 throw badge.refusal("The badge is a number from 0 on.")

@@ -84,7 +84,7 @@ package struct RequestField: MessageField {
     package func entries() throws(GatewayError) -> [Message.DataEntry] {
         guard case .object(let members) = value else { throw mistyped("TYPE_MAP") }
         var entries: [Message.DataEntry] = []
-        for (key, value) in members.sorted(by: { $0.key < $1.key }) {
+        for (key, value) in members {
             let field = RequestField(value: value, path: "\(path)[\(entries.count)].value")
             entries.append(.init(key: key, value: try field.text()))
         }
@@ -94,6 +94,23 @@ package struct RequestField: MessageField {
     func object(_ type: String) throws(GatewayError) -> RequestObject {
         guard case .object(let members) = value else { throw mistyped(Self.messageType + type) }
         return RequestObject(members: members, path: path)
+    }
+
+    /// A map of headers, with names in lower case.
+    /// - Throws: INVALID_ARGUMENT for a header that is there twice: a map of JSON keeps `TTL` and `ttl` apart, and the
+    ///   header is one.
+    func headers(_ type: String) throws(GatewayError) -> RequestObject {
+        guard case .object(let members) = value else { throw mistyped(Self.messageType + type) }
+        var headers = JSONObject()
+        for (name, value) in members {
+            let lower = name.lowercased()
+            guard headers.updateValue(value, forKey: lower) == nil else {
+                throw RequestField(value: value, path: "\(path).\(lower)").refusal(
+                    "The header \(lower) is there twice; names of headers are the same in any case."
+                )
+            }
+        }
+        return RequestObject(members: headers, path: path)
     }
 
     /// An object with free members.
@@ -126,10 +143,10 @@ package struct RequestField: MessageField {
 
 /// Takes the fields of an object one by one; `finish` refuses the remaining fields.
 package struct RequestObject: MessageObject {
-    private var members: [String: JSONValue]
+    private var members: JSONObject
     var path: String
 
-    package init(members: [String: JSONValue], path: String) {
+    package init(members: JSONObject, path: String) {
         self.members = members
         self.path = path
     }
@@ -151,23 +168,20 @@ package struct RequestObject: MessageObject {
         return RequestField(value: value, path: place(name))
     }
 
-    /// Takes a member of a map of headers, whose names are in any case.
+    /// Takes a header out of `RequestField.headers`, by its name in any case.
     mutating func takeHeader(_ name: String) -> RequestField? {
-        guard let key = members.keys.first(where: { $0.lowercased() == name.lowercased() }),
-            let value = members.removeValue(forKey: key)
-        else { return nil }
-        return RequestField(value: value, path: place(name))
+        members.removeValue(forKey: name.lowercased())
+            .map { RequestField(value: $0, path: place(name)) }
     }
 
     /// Takes all remaining members, in the order of names.
     package mutating func rest() -> [(name: String, field: RequestField)] {
-        defer { members = [:] }
-        return members.sorted { $0.key < $1.key }
-            .map { ($0.key, RequestField(value: $0.value, path: place($0.key))) }
+        defer { members = JSONObject() }
+        return members.map { ($0.key, RequestField(value: $0.value, path: place($0.key))) }
     }
 
     func finish() throws(GatewayError) {
-        guard let unknown = members.keys.min() else { return }
+        guard let unknown = members.names.first else { return }
         let place = path.isEmpty ? "" : " at '\(path)'"
         let message =
             "Invalid JSON payload received. Unknown name \"\(unknown.prefix(64))\"\(place): Cannot "

@@ -11,16 +11,16 @@ extension Message.WebPush {
         self.init()
         var fields = try field.object("WebpushConfig")
         if let field = try fields.take("headers") {
-            var headers = try field.object("WebpushConfig.HeadersEntry")
+            var headers = try field.headers("WebpushConfig.HeadersEntry")
             try take(headers: &headers)
         }
         data = try fields.take("data")?.entries() ?? []
-        var shown: [String: String] = [:]
+        var shown = JSONObject()
         if let field = try fields.take("notification") {
             var members = try field.members()
             notification = try members.takeTexts()
             for (name, field) in members.rest() where field.value != .null {
-                shown[name] = field.value.plainText
+                shown[name] = field.value
             }
         }
         if let field = try fields.take("fcm_options") {
@@ -30,12 +30,12 @@ extension Message.WebPush {
                 guard link.isEmpty || link.lowercased().hasPrefix("https://") else {
                     throw field.refusal("A link begins with https://.")
                 }
-                shown["link"] = link
+                shown["link"] = .string(link)
             }
-            if let label = try links.takeLabel() { shown[Message.labelOption] = label }
+            if let label = try links.takeLabel() { shown[Message.labelOption] = .string(label) }
             try links.finish()
         }
-        options = shown.sorted { $0.key < $1.key }.map { .init(key: $0.key, value: $0.value) }
+        options = shown.map { .init(key: $0.key, value: $0.value.plainText) }
         try fields.finish()
     }
 

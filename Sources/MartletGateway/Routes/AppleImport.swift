@@ -39,7 +39,7 @@ struct AppleImport {
     func run(in gateway: Gateway) async throws -> GatewayAnswer {
         var results: [JSONValue] = []
         for token in tokens {
-            var result: [String: JSONValue] = ["apns_token": .string(token)]
+            var result: JSONObject = ["apns_token": .string(token)]
             do throws(MartletError) {
                 let found = try await registration(of: token, in: gateway.broker)
                 result["status"] = .string("OK")

@@ -37,7 +37,7 @@ package enum DeliveryData {
                 .notFound,
                 "The project has no Android app of this name; an app is named by its package name.")
         }
-        var members: [String: JSONValue] = [:]
+        var members = JSONObject()
         if !found.isEmpty {
             members["androidDeliveryData"] = .array(found.prefix(size).map(resource))
         }
@@ -56,20 +56,23 @@ package enum DeliveryData {
     private static func date(_ day: Day) -> JSONValue {
         let numbers = day.description.split(separator: "-").compactMap { Int64($0) }
         let members = zip(["year", "month", "day"], numbers.map { JSONValue.integer($0) })
-        return .object(Dictionary(uniqueKeysWithValues: members))
+        return .object(JSONObject(members.map { ($0, $1) }))
     }
 
     /// Counts and percentages as JSON. The percentages refer to the accepted messages: the targeted count minus the
     /// rate-limited count. Without accepted messages there are no percentages.
     package static func data(_ counts: DeliveryCounts) -> JSONValue {
         let accepted = counts.targeted - min(counts.targeted, counts.rateLimited)
-        var members: [String: JSONValue] = [
+        var members: JSONObject = [
             "countMessagesAccepted": count(accepted),
-            "martletCounts": .object(all(counts).mapValues { count($0) }),
+            "martletCounts": .object(JSONObject(all(counts).map { ($0.key, count($0.value)) })),
         ]
         if accepted > 0 {
             members["messageOutcomePercents"] = .object(
-                outcomes(counts).mapValues { .number(100 * Double($0) / Double(accepted)) })
+                JSONObject(
+                    outcomes(counts).map {
+                        ($0.key, .number(100 * Double($0.value) / Double(accepted)))
+                    }))
         }
         return .object(members)
     }

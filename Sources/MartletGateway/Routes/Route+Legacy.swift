@@ -42,7 +42,7 @@ extension LegacyRequest {
             guard let tokens = receipt.tokens else {
                 return Self.answer([.object(["message_id": messageID])])
             }
-            var members: [String: JSONValue] = [
+            var members: JSONObject = [
                 "success": .integer(Int64(tokens.successCount)),
                 "failure": .integer(Int64(tokens.failures.count)),
             ]

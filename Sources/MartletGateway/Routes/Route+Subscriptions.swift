@@ -122,7 +122,7 @@ private struct Subscription {
         let token = call["registration"]
         var names = try gateway.broker.allTopics(of: token, in: try call.identified.projectID)
         names.removeAll { $0.utf8.lexicographicallyPrecedes(start.utf8) || $0 == start }
-        var members: [String: JSONValue] = [:]
+        var members = JSONObject()
         let page = names.prefix(size)
         if !page.isEmpty {
             members["topicSubscriptions"] = .array(

@@ -91,7 +91,7 @@ private struct InstanceInformation {
     init(_ call: GatewayCall, _ gateway: Gateway) throws {
         let caller = try call.identified
         let instance = try gateway.broker.instance(call["token"], in: caller.projectID)
-        var members: [String: JSONValue] = [
+        var members: JSONObject = [
             "application": .string(instance.app),
             "authorizedEntity": .string(String(caller.senderID)),
             "platform": .string(Self.name(instance.platform)),
@@ -99,8 +99,7 @@ private struct InstanceInformation {
         if call.parameter("details") == "true" {
             let topics = try gateway.broker.allTopics(of: call["token"], in: caller.projectID)
             if !topics.isEmpty {
-                let named = Dictionary(
-                    uniqueKeysWithValues: topics.map { ($0, JSONValue.object([:])) })
+                let named = JSONObject(topics.map { ($0, .object([:])) })
                 members["rel"] = .object(["topics": .object(named)])
             }
         }

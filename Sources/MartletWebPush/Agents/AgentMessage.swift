@@ -123,7 +123,7 @@ enum AgentAnswer {
         text += channel.description
         text += #"","version":""# + String(deliver.streamID) + #"""#
         if let content = message.opaque, !content.isEmpty {
-            var headers: [String: JSONValue] = [PushOption.encoding: .string("aes128gcm")]
+            var headers: JSONObject = [PushOption.encoding: .string("aes128gcm")]
             for option in message.options { headers[option.key] = .string(option.value) }
             text += #","data":""# + Base64URL.encode(content)
             text += #"","headers":"# + JSONValue.object(headers).text

@@ -55,7 +55,7 @@ package struct WebClientDoor: GatewayDoor {
 
     private func route(
         _ name: String, _ method: GatewayCall.Method, _ pattern: String,
-        _ answer: @escaping @Sendable (GatewayCall) async throws -> [String: JSONValue]
+        _ answer: @escaping @Sendable (GatewayCall) async throws -> JSONObject
     ) -> Route {
         Route(
             name, method, pattern, access: .judged { try judge($0) },

@@ -82,7 +82,7 @@ struct DownstreamMessage: Sendable {
     var message: OutgoingMessage
 
     fileprivate init(
-        _ members: [String: JSONValue], id: String, timeToLiveMax: () -> UInt32
+        _ members: JSONObject, id: String, timeToLiveMax: () -> UInt32
     ) throws(Refusal) {
         guard members["registration_ids"] == nil else {
             throw .invalid(

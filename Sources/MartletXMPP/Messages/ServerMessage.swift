@@ -7,9 +7,9 @@ import Martlet
 
 /// A message of the server to an app server.
 struct ServerMessage: Sendable {
-    private var members: [String: JSONValue]
+    private var members: JSONObject
 
-    private init(_ members: [String: JSONValue]) { self.members = members }
+    private init(_ members: JSONObject) { self.members = members }
 
     /// The message as a stanza.
     var xml: String {
@@ -22,8 +22,8 @@ struct ServerMessage: Sendable {
     // MARK: Answers
 
     /// The results of a message to a group, for its answer.
-    private static func results(_ tokens: TokenResults) -> [String: JSONValue] {
-        var members: [String: JSONValue] = [
+    private static func results(_ tokens: TokenResults) -> JSONObject {
+        var members: JSONObject = [
             "success": .integer(Int64(tokens.successCount)),
             "failure": .integer(Int64(tokens.failures.count)),
         ]
@@ -39,12 +39,12 @@ struct ServerMessage: Sendable {
     static func accepted(
         _ message: DownstreamMessage, canonical: String? = nil, group: TokenResults? = nil
     ) -> ServerMessage {
-        var members: [String: JSONValue] = [
+        var members: JSONObject = [
             "message_type": .string("ack"), "from": .string(message.target),
             "message_id": .string(message.messageID),
         ]
         if let canonical { members["registration_id"] = .string(canonical) }
-        if let group { members.merge(results(group)) { $1 } }
+        if let group { members.merge(results(group)) }
         return ServerMessage(members)
     }
 
@@ -52,13 +52,13 @@ struct ServerMessage: Sendable {
     static func refused(
         messageID: String, target: String?, _ refusal: Refusal, group: TokenResults? = nil
     ) -> ServerMessage {
-        var members: [String: JSONValue] = [
+        var members: JSONObject = [
             "message_type": .string("nack"), "message_id": .string(messageID),
             "error": .string(refusal.error.rawValue),
             "error_description": .string(refusal.description),
         ]
         if let target { members["from"] = .string(target) }
-        if let group { members.merge(results(group)) { $1 } }
+        if let group { members.merge(results(group)) }
         return ServerMessage(members)
     }
 
@@ -66,10 +66,8 @@ struct ServerMessage: Sendable {
 
     /// UPS-1: a message of a device.
     static func upstream(_ message: DeviceMessage) -> ServerMessage {
-        var data: [String: JSONValue] = [:]
-        for entry in message.data { data[entry.key] = .string(entry.value) }
-        return ServerMessage([
-            "category": .string(message.app), "data": .object(data),
+        ServerMessage([
+            "category": .string(message.app), "data": .object(JSONObject(message.data)),
             "message_id": .string(message.messageID), "from": .string(message.token),
         ])
     }

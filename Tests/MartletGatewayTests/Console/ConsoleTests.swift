@@ -274,7 +274,7 @@ struct ConsoleTests {
                         == route.parameters + route.query.map(\.name))
                 #expect((operation?["security"] == nil) == (route.access == .anyone))
             }
-            #expect(names.count == paths.values.reduce(0) { $0 + members($1) })
+            #expect(names.count == paths.reduce(0) { $0 + members($1.value) })
         }
     }
 

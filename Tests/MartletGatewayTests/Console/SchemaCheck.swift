@@ -49,7 +49,7 @@ struct SchemaCheck {
     }
 
     private func faults(
-        of members: [String: JSONValue], _ schema: JSONValue, at path: String
+        of members: JSONObject, _ schema: JSONValue, at path: String
     ) -> [String] {
         var found: [String] = []
         if case .array(let required)? = schema["required"] {
