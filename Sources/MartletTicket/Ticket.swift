@@ -131,7 +131,7 @@ public struct Ticket: Sendable {
         switch claims[claim] {
         case nil: return nil
         case .integer(let value)?: seconds = Double(value)
-        case .number(let value)?: seconds = value
+        case .number(let number)?: seconds = number.value
         default: throw .badTicket("has '\(claim)' that is no number")
         }
         guard (0...Self.secondsMax).contains(seconds) else {

@@ -10,8 +10,8 @@ public indirect enum JSONValue: Sendable, Hashable {
     case bool(Bool)
     /// A number without fraction and exponent, in the range of `Int64`.
     case integer(Int64)
-    /// A number with a fraction or an exponent, or outside the range of `Int64`. A parsed number is finite.
-    case number(Double)
+    /// Any other number, with its digits: one with a fraction or an exponent, one outside the range of `Int64`, or -0.
+    case number(JSONNumber)
     case string(String)
     case array([JSONValue])
     case object(JSONObject)
@@ -87,13 +87,13 @@ public indirect enum JSONValue: Sendable, Hashable {
         if case .string(let text) = self { text } else { nil }
     }
 
-    /// JSON on one line, with the members of an object in the order of their names.
+    /// JSON on one line, with the members of an object in the order of their names, and the digits of numbers as they came.
     public var text: String {
         switch self {
         case .null: "null"
         case .bool(let flag): flag ? "true" : "false"
         case .integer(let number): String(number)
-        case .number(let number): "\(number)"
+        case .number(let number): number.text
         case .string(let text): Self.quoted(text)
         case .array(let elements): "[" + elements.map(\.text).joined(separator: ",") + "]"
         case .object(let members):
@@ -296,11 +296,14 @@ struct JSONParser {
             try digits()
         }
         let text = String(decoding: bytes[start..<offset], as: UTF8.self)
-        if isInteger, let integer = Int64(text) { return .integer(integer) }
+        // An Int64 has no -0.
+        if isInteger, let integer = Int64(text), integer != 0 || text == "0" {
+            return .integer(integer)
+        }
         guard let number = Double(text), number.isFinite else {
             throw fault("a number is out of range")
         }
-        return .number(number)
+        return .number(JSONNumber(number, as: text))
     }
 
     private mutating func digits() throws(JSONValue.Fault) {

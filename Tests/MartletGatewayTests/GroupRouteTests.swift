@@ -205,6 +205,17 @@ struct GroupRouteTests {
     }
 
     @Test(
+        "GW-4 values of data that are no texts arrive as they were written",
+        arguments: [
+            "18446744073709551615", "-9223372036854775809", "1.50", "5.0", "1E2", "-0", "7",
+            "true", #"{"n":[1.50,18446744073709551615]}"#,
+        ])
+    func digits(_ text: String) throws {
+        let body = #"{"to":"t","data":{"v":\#(text)}}"#
+        #expect(try LegacyRequest(body: Array(body.utf8)).message.message["v"] == text)
+    }
+
+    @Test(
         "GW-4 the error words",
         arguments: [
             (#""to":"?""#, "InvalidRegistration"),

@@ -309,6 +309,18 @@ struct MessageRequestTests {
             ])
     }
 
+    @Test(
+        "GW-1 MSG-5 numbers of free parts keep their digits",
+        arguments: [
+            (#""apns":{"payload":{"n":18446744073709551615}}"#, Platform.apple, "custom n="),
+            (#""apns":{"payload":{"aps":{"n":18446744073709551615}}}"#, .apple, "aps n="),
+            (#""webpush":{"notification":{"n":18446744073709551615}}"#, .web, "option n="),
+        ])
+    func digits(_ fields: String, _ platform: Platform, _ line: String) throws {
+        let body = #"{"message":{"token":"t",\#(fields)}}"#
+        #expect(try lines(body, for: platform).contains(line + "18446744073709551615"))
+    }
+
     /// A name of data, in one code point and in two.
     private static let (composed, decomposed) = ("\u{E9}", "e\u{301}")
 

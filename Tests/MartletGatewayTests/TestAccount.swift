@@ -21,9 +21,10 @@ struct TestAccount {
 
         var json: JSONValue {
             var members: JSONObject = [
-                "iss": .string(iss), "aud": .string(aud), "iat": .number(iat), "exp": .number(exp),
+                "iss": .string(iss), "aud": .string(aud), "iat": .number(JSONNumber(iat)),
+                "exp": .number(JSONNumber(exp)),
             ]
-            members["nbf"] = nbf.map { .number($0) }
+            members["nbf"] = nbf.map { .number(JSONNumber($0)) }
             members["scope"] = scope.map { .string($0) }
             return .object(members)
         }

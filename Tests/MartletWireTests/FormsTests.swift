@@ -51,10 +51,10 @@ import Testing
     @Test("MSG-5 JSON is read and written")
     func json() throws {
         let good: [(String, JSONValue)] = [
-            ("null", .null), (" true ", .bool(true)), ("-0", .integer(0)), ("12", .integer(12)),
-            ("1.5", .number(1.5)), ("1e2", .number(100)), ("-2.5E-1", .number(-0.25)),
+            ("null", .null), (" true ", .bool(true)), ("-0", .number(-0.0)), ("12", .integer(12)),
+            ("1.5", .number(1.5)), ("1e2", .number(100.0)), ("-2.5E-1", .number(-0.25)),
             ("9223372036854775807", .integer(.max)),
-            ("9223372036854775808", .number(9_223_372_036_854_775_808)),
+            ("9223372036854775808", .number(9_223_372_036_854_775_808.0)),
             ("\"\"", .string("")), (#""\"\\\/\b\f\n\r\t""#, .string("\"\\/\u{8}\u{C}\n\r\t")),
             (#""\u2693\ud83d\ude00 ⚓""#, .string("⚓😀 ⚓")),
             ("[]", .array([])), ("[1, [2]]", .array([.integer(1), .array([.integer(2)])])),
@@ -85,6 +85,19 @@ import Testing
             }
         }
         #expect(throws: JSONValue.Fault.self) { try JSONValue(parsing: mark + [0x31]) }
+    }
+
+    /// Numbers that a `Double` or an `Int64` would write with other digits.
+    static let exactNumbers = [
+        "18446744073709551615", "-9223372036854775809", "123456789012345678901234567890", "-0",
+        "1.50", "5.0", "5e0", "1E+2", "0.1e-7", "0.30000000000000004000", "1e300",
+    ]
+
+    @Test("MSG-5 a number keeps its digits", arguments: exactNumbers)
+    func digits(_ text: String) throws {
+        #expect(try JSONValue(parsing: text).text == text)
+        let within = #"{"n":[\#(text),\#(text)]}"#
+        #expect(try JSONValue(parsing: within).text == within)
     }
 
     /// Names of which Swift takes the two for one text.

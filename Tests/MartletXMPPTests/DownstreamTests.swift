@@ -27,7 +27,7 @@ extension OverXMPP {
                      "content_available": true, "mutable_content": true, "dry_run": false,
                      "delivery_receipt_requested": false, "unknown": [1],
                      "notification": {"title": "High <tide>", "body": "at 14:05 & later"},
-                     "data": {"a": "b", "n": 5, "f": true}}
+                     "data": {"a": "b", "n": 5, "f": true, "u": 18446744073709551615, "p": 1.50}}
                     """)
                 #expect(
                     answer
@@ -39,6 +39,7 @@ extension OverXMPP {
                 #expect(message.notification?.title == "High <tide>")
                 #expect(message.notification?.body == "at 14:05 & later")
                 #expect(message["a"] == "b" && message["n"] == "5" && message["f"] == "true")
+                #expect(message["u"] == "18446744073709551615" && message["p"] == "1.50")
                 #expect(message.priority == .high)
                 let life =
                     message.expires.millisecondsSince1970

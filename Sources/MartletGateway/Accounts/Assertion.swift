@@ -75,7 +75,7 @@ struct Assertion {
     private static func seconds(_ claim: JSONValue?) -> Double? {
         switch claim {
         case .integer(let seconds)?: Double(seconds)
-        case .number(let seconds)?: seconds
+        case .number(let number)?: number.value
         default: nil
         }
     }

@@ -189,7 +189,7 @@ extension Message.Android {
             var color = JSONObject()
             for name in ["red", "green", "blue", "alpha"] {
                 color[name] = try parts.take(name).map { (part) throws(GatewayError) in
-                    .number(try part.fraction())
+                    .number(JSONNumber(try part.fraction()))
                 }
             }
             try parts.finish()

@@ -26,7 +26,7 @@ package struct RequestField: MessageField {
         case .integer(let number):
             if let number = Int32(exactly: number) { return number }
         case .number(let number):
-            if let number = Int32(exactly: number) { return number }
+            if let number = Int32(exactly: number.value) { return number }
         case .string(let text):
             if let number = Int32(text) { return number }
         default: break
@@ -38,7 +38,7 @@ package struct RequestField: MessageField {
     func fraction() throws(GatewayError) -> Double {
         switch value {
         case .integer(let number): return Double(number)
-        case .number(let number): return number
+        case .number(let number): return number.value
         case .string(let text):
             if let number = Double(text), number.isFinite { return number }
         default: break

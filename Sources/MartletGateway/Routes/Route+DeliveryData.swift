@@ -71,7 +71,7 @@ package enum DeliveryData {
             members["messageOutcomePercents"] = .object(
                 JSONObject(
                     outcomes(counts).map {
-                        ($0.key, .number(100 * Double($0.value) / Double(accepted)))
+                        ($0.key, .number(JSONNumber(100 * Double($0.value) / Double(accepted))))
                     }))
         }
         return .object(members)

@@ -80,7 +80,7 @@ struct VAPID: Sendable {
         let expires: Double
         switch claims["exp"] {
         case .integer(let value)?: expires = Double(value)
-        case .number(let value)?: expires = value
+        case .number(let number)?: expires = number.value
         default: throw Self.wrong("has no 'exp' that is a number")
         }
         guard expires > now else { throw Self.wrong("has expired") }

@@ -116,7 +116,7 @@ struct DownstreamMessage: Sendable {
         let seconds: Double
         switch timeToLive ?? .null {
         case .integer(let number): seconds = Double(number)
-        case .number(let number): seconds = number
+        case .number(let number): seconds = number.value
         // A text with a number in it is read as the number.
         default: return
         }
