@@ -51,6 +51,10 @@ public struct GatewayConfiguration: Sendable {
     /// GW-15: open connections of one address at a time; further connections are closed. A proxy of the broker's
     /// configuration has no bound, because it stands for many clients.
     public var connectionsPerAddressMax = Limits.httpConnectionsPerAddressMax
+    /// The one header by which the broker's proxies (`BrokerConfiguration.proxies`) name their clients. `Forwarded` is read
+    /// as RFC 7239 says, and any other header as a list of addresses. A header that the proxies do not set comes from the
+    /// client, and is ignored.
+    public var proxyHeader = "X-Forwarded-For"
     /// Seconds of silence after which a connection is closed.
     public var idleSeconds = Limits.httpIdleSeconds
     /// Seconds for a request to arrive whole, and again for the answer to be read.

@@ -185,6 +185,7 @@ extension GatewayOptions {
         configuration.requestsMax = httpRequests
         configuration.connectionsMax = httpConnections
         configuration.connectionsPerAddressMax = httpConnectionsPerAddress
+        configuration.proxyHeader = httpProxyHeader
         configuration.idleSeconds = httpIdleSeconds
         configuration.requestSeconds = httpRequestSeconds
         configuration.retrySeconds = httpRetrySeconds

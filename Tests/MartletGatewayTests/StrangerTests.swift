@@ -304,6 +304,8 @@ extension OverHTTP {
                         headers: [
                             ("Authorization", "Bearer \(key)"),
                             ("X-Forwarded-For", "203.0.113.9, \(host)"),
+                            // Of the client itself: the proxy does not set it.
+                            ("Forwarded", "for=203.0.113.50"),
                         ], Self.message)
                     return peer
                 }

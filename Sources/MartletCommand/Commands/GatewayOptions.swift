@@ -50,6 +50,13 @@ package struct GatewayOptions: ParsableArguments {
         help: "HTTP connections of one address at a time; the proxies of --proxy have no bound.")
     package var httpConnectionsPerAddress = Limits.httpConnectionsPerAddressMax
 
+    @Option(
+        help: ArgumentHelp(
+            "The header in which the proxies of --proxy name their clients: the one that they set, such as "
+                + "Forwarded or X-Real-IP. Every other header counts nothing, because clients can send it.",
+            valueName: "name"))
+    package var httpProxyHeader = "X-Forwarded-For"
+
     @Option(help: "Close an HTTP connection that was silent for so many seconds.")
     package var httpIdleSeconds = Limits.httpIdleSeconds
 
@@ -153,6 +160,13 @@ package struct GatewayOptions: ParsableArguments {
         guard (xmppCertificate == nil) == (xmppKey == nil) else {
             throw ValidationError("--xmpp-certificate and --xmpp-key go together.")
         }
+        guard (1...64).contains(httpProxyHeader.utf8.count),
+            httpProxyHeader.utf8.allSatisfy({ TopicName.isAllowed($0) })
+        else {
+            throw ValidationError(
+                "--http-proxy-header takes the name of a header, such as X-Forwarded-For, not "
+                    + "'\(httpProxyHeader)'.")
+        }
         guard console != true || isSecure || address?.isLoopback ?? true else {
             throw ValidationError(
                 "--console on an address that other machines reach needs --http-certificate, or "
@@ -197,6 +211,7 @@ package struct GatewayOptions: ParsableArguments {
             ("http-key", httpKey ?? ""), ("http-plain-elsewhere", "\(httpPlainElsewhere)"),
             ("http-token-url", "\(httpTokenURL)"),
             ("access-token-seconds", "\(accessTokenSeconds)"),
+            ("http-proxy-header", httpProxyHeader),
             ("http-body-bytes", "\(httpBodyBytes)"), ("http-requests", "\(httpRequests)"),
             ("http-connections", "\(httpConnections)"),
             ("http-connections-per-address", "\(httpConnectionsPerAddress)"),

@@ -21,7 +21,7 @@ enum Settings {
         "deliveries-per-second", "log-level", "log-format", "metrics", "http",
         "http-certificate", "http-key", "http-plain-elsewhere", "http-token-url",
         "access-token-seconds", "http-body-bytes", "http-requests", "http-connections",
-        "http-connections-per-address",
+        "http-connections-per-address", "http-proxy-header",
         "http-idle-seconds", "http-request-seconds", "http-retry-seconds",
         "web-push-origin", "web-push-project", "xmpp", "xmpp-certificate", "xmpp-key", "apns",
         "apns-url", "apns-sandbox-url", "web-clients", "bridge-ca", "bridge-private-addresses",

@@ -73,9 +73,7 @@ final class WebSocketUpgradeHandler: ChannelInboundHandler, RemovableChannelHand
         guard var call = GatewayCall(.get, target: head.path ?? "/", headers: headers) else {
             return nil
         }
-        call.peer = ForwardedClient.address(
-            in: headers, from: context.channel.remoteAddress?.ipAddress,
-            isProxy: gateway.broker.isProxy)
+        call.peer = gateway.client(of: headers, from: context.channel.remoteAddress?.ipAddress)
         for door in gateway.doors {
             if let offer = door.webSocket(for: call) {
                 return (offer, key, call.peer.flatMap { PeerAddress($0) } ?? .loopback)

@@ -51,9 +51,8 @@ final class GatewayPeer: Sendable {
         }
         guard isProxy else { return address }
         let headers = head.headerFields.map { (name: $0.name.canonicalName, value: $0.value) }
-        let client = ForwardedClient.address(
-            in: headers, from: address.description, isProxy: gateway.broker.isProxy)
-        return client.flatMap { PeerAddress($0) } ?? address
+        return gateway.client(of: headers, from: address.description).flatMap { PeerAddress($0) }
+            ?? address
     }
 
     /// Logs the failure of a handshake with the words of the TLS library. A peer that hangs up leaves no line, because

@@ -170,9 +170,7 @@ final class Responder: Sendable {
                 ).envelope)
         }
         guard method != nil else { return .refused(gateway.unserved(at: call.path)) }
-        call.peer = ForwardedClient.address(
-            in: call.headers, from: channel.remoteAddress?.ipAddress,
-            isProxy: gateway.broker.isProxy)
+        call.peer = gateway.client(of: call.headers, from: channel.remoteAddress?.ipAddress)
         if let answer = otherWebSocket(request.head, call, on: channel) { return .refused(answer) }
         return await gateway.admit(call)
     }
