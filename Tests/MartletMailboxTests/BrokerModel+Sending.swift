@@ -115,7 +115,12 @@ extension BrokerModel {
             let instance = instances[one]!
             let variant = message.variants[variant(of: message, for: instance)!]
             let expires = Self.expiry(of: variant, from: start)
-            if expires > start, expires <= now { continue }
+            if expires > start, expires <= now {
+                report.ended.insert(one)
+                report.waitedCount += instance.count
+                report.left[.expired, default: 0] += instance.count
+                continue
+            }
             if expires == start {
                 reached += instance.count
                 report.nowOrNeverCount += instance.count

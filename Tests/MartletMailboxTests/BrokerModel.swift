@@ -112,6 +112,8 @@ final class BrokerModel {
         /// Instances that it is stored for, or was discarded for.
         var waited: Set<Int> = []
         var waitedCount = 0
+        /// Instances whose variant was over before the message was sent. They are among `waitedCount` and `left`.
+        var ended: Set<Int> = []
         var rateLimited: Set<Int> = []
         var rateLimitedCount = 0
         var nowOrNeverCount = 0

@@ -87,7 +87,7 @@ extension History {
     ) throws {
         let found = try world.notReceived(number) ?? []
         for (one, instance) in model.instances where one != crowd {
-            var isMissing = expected.rateLimited.contains(one)
+            var isMissing = expected.rateLimited.contains(one) || expected.ended.contains(one)
             if expected.waited.contains(one) {
                 switch instance.mailbox.fates[serial] {
                 case .collapsedOrAcknowledged, .discardedOrAcknowledged: continue

@@ -113,6 +113,14 @@ struct Dispatch {
     var isForEverybody: Bool { variants.count == 1 && variants[0].isForEverybody }
 }
 
+/// REP-4: variants of a message that ended while the message waited: nobody gets them.
+struct EndedVariants {
+    /// The outcome of the message for the recipients.
+    var event: ReportEvent
+    /// For whom the variants were; nil: for nobody.
+    var recipients: Recipients?
+}
+
 /// The distribution of a message's variants to recipients.
 struct Distribution {
     /// QUO-1: recipients left out because of their quota.

@@ -75,11 +75,13 @@ extension Engine {
     }
 
     /// Sends a message to `recipients`. All faults of the message have been checked.
+    /// - Parameter ended: the variants of a message that has waited which ended before; nil: none.
     /// - Returns: `refused` if the only recipient is over its quota (QUO-1). For a message that has waited, the device
     ///   is left out instead, because no sender waits for the answer.
     mutating func send(
         _ dispatch: Dispatch, to recipients: Recipients?, of target: ResolvedTarget,
-        in project: Project, now: Instant, _ storage: borrowing Transaction
+        beside ended: EndedVariants? = nil, in project: Project, now: Instant,
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         var distribution: Distribution?
         var named = target.named
@@ -95,7 +97,8 @@ extension Engine {
         }
         var project = project
         let sequence: MessageSequence
-        if dispatch.isStored {
+        // REP-4: a message that has waited and reaches nobody, or not all, has a report too. Reports need a sequence.
+        if dispatch.isStored || ended != nil || dispatch.number != nil && recipients == nil {
             sequence = MessageSequence(project.lastSequence.rawValue + 1)
             invariant(sequence.isStored, "Sequences stay below the numbers of unstored messages.")
             project.lastSequence = sequence
@@ -110,7 +113,7 @@ extension Engine {
             wantsReceipts: dispatch.wantsReceipts,
             variants: dispatch.variants.compactMap { $0.isStored ? $0.stored : nil })
         try beginReport(
-            of: message, distribution, among: recipients, in: project, storage)
+            of: message, distribution, among: recipients, beside: ended, in: project, storage)
         guard let distribution else {
             return .accepted(
                 Acceptance(

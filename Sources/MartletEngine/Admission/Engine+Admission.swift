@@ -57,6 +57,7 @@ extension Engine {
             dispatch = try checked(
                 Dispatch(message, from: now, within: MessageBounds(project, limits)))
             named = try audiences.check(dispatch, in: project, storage)
+            try checkEarlier(message.notReceived, in: project.number, storage)
             // GRP-5: the group's present members are counted, because 0 successes and 0 failures would mean an empty
             // group.
             if case .group(let text) = dispatch.target {
@@ -166,7 +167,7 @@ extension Engine {
                     operation: "read deferred", code: 0,
                     text: "a message that waits is missing; run 'martlet check'", isFull: false)
             }
-            _ = try removeDeferred(next.number, in: project, storage)
+            try removeDeferred(next.number, in: project, storage)
             outcomes.append(try send(next, isLate: true, now: now, storage))
         }
         invariant(outcomes.count <= max, "A step begins a bounded number of deferred messages.")
@@ -184,17 +185,14 @@ extension Engine {
     /// Whether a deferred message could begin now.
     package var canBeginDeferred: Bool { !isShortOfRoom && nextToServe != nil }
 
-    /// - Returns: false if the project has no deferred message with the number.
+    /// Removes a deferred message of the project.
     mutating func removeDeferred(
         _ number: UInt64, in project: ProjectNumber,
         _ storage: borrowing Transaction
-    ) throws(StorageError) -> Bool {
+    ) throws(StorageError) {
         try learnDeferred(storage)
-        guard admission.count(of: project) > 0,
-            try storage.deferred.remove(number, in: project)
-        else { return false }
+        guard try storage.deferred.remove(number, in: project) else { return }
         admission.change(project, by: -1)
-        return true
     }
 
     /// Reads the counts of deferred messages: after the start, and after a failed transaction.

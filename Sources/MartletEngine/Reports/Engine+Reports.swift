@@ -13,69 +13,77 @@ extension Engine {
     /// - Parameters:
     ///   - distribution: the distribution within quotas; nil: no recipient gets the message.
     ///   - recipients: the message's recipients before quotas.
+    ///   - ended: variants that ended before the message was sent. Their recipients are others than `recipients`.
     mutating func beginReport(
         of message: StoredMessage, _ distribution: Distribution?, among recipients: Recipients?,
-        in project: Project, _ storage: borrowing Transaction
+        beside ended: EndedVariants?, in project: Project, _ storage: borrowing Transaction
     ) throws(StorageError) {
         let isKept = message.sequence.isStored && limits.reportSeconds > 0
         var report = NewReport(
             sequence: isKept ? message.sequence : nil, number: message.number,
             accepted: message.accepted, shares: [], missed: [])
-        guard let recipients, recipients.count > 0 else {
-            // REP-3: a message without recipients has a report too.
-            guard isKept else { return }
-            return try storage.reports.begin(
-                report, in: project.number, keptMax: limits.reportsPerProjectMax)
-        }
-        if let distribution, distribution.isWaitedFor(by: recipients) {
+        if let recipients, recipients.count > 0, ended?.recipients == nil,
+            let distribution, distribution.isWaitedFor(by: recipients)
+        {
             if let app = audiences.onlyApp(of: recipients, in: project) {
                 report.shares = [NewReport.Share(app: app, targeted: recipients.count)]
             } else {
                 report.shares = try audiences.shares(of: recipients, in: project, storage)
                     .map { NewReport.Share(app: $0.key, targeted: $0.value) }
             }
-            return try storage.reports.begin(
-                report, in: project.number, keptMax: limits.reportsPerProjectMax)
-        }
-        var missed: [Recipients] = []
-        let targeted = try audiences.shares(of: recipients, in: project, storage)
-        var counts = targeted.mapValues { count in
-            var counts = ReportCounts()
-            counts[.targeted] = count
-            return counts
-        }
-        func add(_ event: ReportEvent, _ other: [AppNumber: UInt64]) {
-            for (app, count) in other { counts[app, default: ReportCounts()][event] += count }
-        }
-        if let distribution, let granted = distribution.granted {
-            if granted.count < recipients.count {
-                let left = try audiences.shares(of: granted, in: project, storage)
-                add(.rateLimited, targeted.merging(left) { $0 - $1 })
-                missed += recipients.without(granted)
-            }
-            var waiting: UInt64 = 0
-            if let inactive = distribution.inactive {
-                add(.discardedInactive, try audiences.shares(of: inactive, in: project, storage))
-                missed.append(inactive)
-                waiting += inactive.count
-            }
-            waiting += distribution.stored?.count ?? 0
-            if waiting < granted.count {
-                var now = try audiences.shares(of: granted, in: project, storage)
-                for part in [distribution.stored, distribution.inactive] {
-                    guard let part else { continue }
-                    now.merge(try audiences.shares(of: part, in: project, storage)) { $0 - $1 }
-                }
-                add(.nowOrNever, now)
-            }
         } else {
-            add(.rateLimited, targeted)
-            missed.append(recipients)
+            var shares = OutcomeShares()
+            if let recipients, recipients.count > 0 {
+                try count(recipients, within: distribution, in: project, storage, in: &shares)
+            }
+            if let ended, let recipients = ended.recipients {
+                let found = try audiences.shares(of: recipients, in: project, storage)
+                shares.add(.targeted, found)
+                shares.add(ended.event, found)
+                shares.missed.append(recipients)
+            }
+            report.shares = shares.counts.map { NewReport.Share(app: $0.key, counts: $0.value) }
+            report.missed = shares.missed
         }
-        report.shares = counts.map { NewReport.Share(app: $0.key, counts: $0.value) }
-        report.missed = missed
+        // REP-3: a message without recipients has a report too, and no counts of its day.
+        guard isKept || !report.shares.isEmpty else { return }
         try storage.reports.begin(
             report, in: project.number, keptMax: limits.reportsPerProjectMax)
+    }
+
+    /// Counts recipients some of whom do not wait for the message.
+    private mutating func count(
+        _ recipients: Recipients, within distribution: Distribution?, in project: Project,
+        _ storage: borrowing Transaction, in shares: inout OutcomeShares
+    ) throws(StorageError) {
+        let targeted = try audiences.shares(of: recipients, in: project, storage)
+        shares.add(.targeted, targeted)
+        guard let distribution, let granted = distribution.granted else {
+            shares.add(.rateLimited, targeted)
+            shares.missed.append(recipients)
+            return
+        }
+        if granted.count < recipients.count {
+            let left = try audiences.shares(of: granted, in: project, storage)
+            shares.add(.rateLimited, targeted.merging(left) { $0 - $1 })
+            shares.missed += recipients.without(granted)
+        }
+        var waiting: UInt64 = 0
+        if let inactive = distribution.inactive {
+            shares.add(
+                .discardedInactive, try audiences.shares(of: inactive, in: project, storage))
+            shares.missed.append(inactive)
+            waiting += inactive.count
+        }
+        waiting += distribution.stored?.count ?? 0
+        if waiting < granted.count {
+            var now = try audiences.shares(of: granted, in: project, storage)
+            for part in [distribution.stored, distribution.inactive] {
+                guard let part else { continue }
+                now.merge(try audiences.shares(of: part, in: project, storage)) { $0 - $1 }
+            }
+            shares.add(.nowOrNever, now)
+        }
     }
 
     /// The recipients of a message. With `number`, only instances without the earlier message of that number remain
@@ -107,13 +115,7 @@ extension Audiences {
             let sequence = try rows(
                 storage.reporting.reportSequence(ofNumber: number, in: project))
         else {
-            throw .refusal(
-                MartletError(
-                    .notFound,
-                    """
-                    There is no report of that message: there was none, it was now or never, or its \
-                    report is not kept any more.
-                    """, field: "not_received"))
+            throw .refusal(.noEarlierReport)
         }
         var ordinals: [Ordinal] = []
         try rows(
@@ -128,6 +130,29 @@ extension Audiences {
             let both = set.intersection(missing)
             return both.count > 0 ? .many(both) : nil
         }
+    }
+}
+
+extension MartletError {
+    /// REP-2: the earlier message has no report.
+    static var noEarlierReport: MartletError {
+        MartletError(
+            .notFound,
+            """
+            There is no report of that message: there was none, it was now or never, or its report \
+            is not kept any more.
+            """, field: "not_received")
+    }
+}
+
+/// The first counts of a report that is not of waiting instances alone.
+private struct OutcomeShares {
+    var counts: [AppNumber: ReportCounts] = [:]
+    /// Disjoint sets of instances that do not get the message.
+    var missed: [Recipients] = []
+
+    mutating func add(_ event: ReportEvent, _ shares: [AppNumber: UInt64]) {
+        for (app, count) in shares { counts[app, default: ReportCounts()][event] += count }
     }
 }
 

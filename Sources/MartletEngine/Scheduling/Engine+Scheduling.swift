@@ -105,6 +105,7 @@ extension Engine {
             dispatch = try checked(
                 Dispatch(message, from: due, within: MessageBounds(project, limits)))
             named = try audiences.check(dispatch, in: project, storage)
+            try checkEarlier(message.notReceived, in: project.number, storage)
         } catch {
             return .refused(try error.refusal())
         }
@@ -135,44 +136,83 @@ extension Engine {
             Acceptance(messageNumber: number, recipientCount: 0, named: named), fanouts: [])
     }
 
-    /// Sends a scheduled or deferred message. If nobody is left who could get it, its report says so, as no sender waits.
+    /// Sends a scheduled or deferred message.
     /// - Parameter isLate: the message was deferred. Its now-or-never variants are over (TTL-2).
     mutating func send(
         _ due: ScheduledMessage, isLate: Bool = false, now: Instant,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        guard let project = try storage.projects.project(due.project) else {
-            return .refused(.noProject)
+        // A message may wait for longer than its time to live, or the broker may have been stopped for longer.
+        try send(due, ending: .expired, now: now, storage) {
+            (isLate || $0.isStored) && $0.expires <= now
         }
-        let (message, addressees) = try ScheduledSend.read(due.bytes)
-        var dispatch = Dispatch(waiting: message, from: due.due, number: due.number)
-        dispatch.addressees = addressees
-        // The broker may have been stopped for longer than the time to live.
-        dispatch.variants.removeAll { (isLate || $0.isStored) && $0.expires <= now }
-        var target = ResolvedTarget.nobody
-        var recipients: Recipients?
-        do throws(Obstacle) {
-            target = try audiences.resolve(dispatch, in: project, storage)
-            recipients = try self.recipients(
-                of: &dispatch, among: target.instances, without: message.notReceived,
-                in: project.number, storage)
-        } catch {
-            // REP-3: whom the message was for is gone, which only its report tells.
-            _ = try error.refusal()
-        }
-        return try send(dispatch, to: recipients, of: target, in: project, now: now, storage)
     }
 
-    /// MSG-10: cancels a message. Recipients without the message will not get it.
+    /// Sends the variants of a waiting message that are not over, and ends the others. No sender waits for the answer,
+    /// so the report alone tells what became of the message: also if nobody is left who could get it (REP-4).
+    /// - Parameters:
+    ///   - event: the outcome of the instances whose variant is over.
+    ///   - isOver: whether a variant has ended before it could be sent.
+    private mutating func send(
+        _ waiting: ScheduledMessage, ending event: ReportEvent, now: Instant,
+        _ storage: borrowing Transaction, where isOver: (DispatchVariant) -> Bool
+    ) throws(StorageError) -> Outcome {
+        guard let project = try storage.projects.project(waiting.project) else {
+            return .refused(.noProject)
+        }
+        let (message, addressees) = try ScheduledSend.read(waiting.bytes)
+        var dispatch = Dispatch(waiting: message, from: waiting.due, number: waiting.number)
+        dispatch.addressees = addressees
+        var over = dispatch
+        over.variants.removeAll { !isOver($0) }
+        var target = ResolvedTarget.nobody
+        var recipients: Recipients?
+        var ended = over.variants.isEmpty ? nil : EndedVariants(event: event)
+        do throws(Obstacle) {
+            target = try audiences.resolve(dispatch, in: project, storage)
+            if ended != nil {
+                ended?.recipients = try self.recipients(
+                    of: &over, among: target.instances, without: message.notReceived,
+                    in: project.number, storage)
+            }
+            dispatch.variants.removeAll(where: isOver)
+            if !dispatch.variants.isEmpty {
+                recipients = try self.recipients(
+                    of: &dispatch, among: target.instances, without: message.notReceived,
+                    in: project.number, storage)
+            }
+        } catch {
+            // Whom the message was for is gone.
+            _ = try error.refusal()
+            dispatch.variants.removeAll(where: isOver)
+        }
+        return try send(
+            dispatch, to: recipients, of: target, beside: ended, in: project, now: now, storage)
+    }
+
+    /// REP-2: checks at the acceptance of a message that will wait that its earlier message has a report. An earlier
+    /// message that waits itself will have one.
+    func checkEarlier(
+        _ number: UInt64?, in project: ProjectNumber, _ storage: borrowing Transaction
+    ) throws(Obstacle) {
+        guard let number,
+            try rows(storage.reporting.reportSequence(ofNumber: number, in: project)) == nil,
+            try rows(storage.scheduled.message(number, in: project)) == nil,
+            try rows(storage.deferred.message(number, in: project)) == nil
+        else { return }
+        throw .refusal(.noEarlierReport)
+    }
+
+    /// MSG-10: cancels a message. Recipients without the message will not get it. A message that waits is for whom it
+    /// would be for if it were sent now, and all of them count as cancelled (REP-4).
     /// - Returns: `cancelled`; `refused` if the broker does not know the message, because the message never existed,
     ///   is with all recipients, has expired, or was now or never.
     mutating func cancel(
         _ messageNumber: UInt64, in number: ProjectNumber, now: Instant,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        var isWaiting = try storage.scheduled.remove(messageNumber, in: number)
-        if !isWaiting { isWaiting = try removeDeferred(messageNumber, in: number, storage) }
-        if isWaiting {
+        if let waiting = try takeWaiting(messageNumber, in: number, storage) {
+            _ = try send(waiting, ending: .cancelled, now: now, storage) { _ in true }
             return .cancelled(project: number, number: messageNumber, sequence: nil)
         }
         if let sequence = try storage.messages.sequence(ofNumber: messageNumber, in: number),
@@ -184,5 +224,20 @@ extension Engine {
             MartletError(
                 .notFound, "No such message waits for anybody: there is nothing to cancel.",
                 field: "message"))
+    }
+
+    /// Removes a scheduled or deferred message; nil if none of the number waits.
+    private mutating func takeWaiting(
+        _ messageNumber: UInt64, in number: ProjectNumber, _ storage: borrowing Transaction
+    ) throws(StorageError) -> ScheduledMessage? {
+        if let scheduled = try storage.scheduled.message(messageNumber, in: number) {
+            _ = try storage.scheduled.remove(messageNumber, in: number)
+            return scheduled
+        }
+        guard let deferred = try storage.deferred.message(messageNumber, in: number) else {
+            return nil
+        }
+        try removeDeferred(messageNumber, in: number, storage)
+        return deferred
     }
 }

@@ -30,6 +30,23 @@ package struct DeferredLedger: Ledger {
         return counts
     }
 
+    /// A deferred message; nil if the number has no row.
+    package func message(
+        _ number: UInt64, in project: ProjectNumber
+    ) throws(StorageError) -> ScheduledMessage? {
+        guard let found = try raw.get(.deferred, .number(number, in: project)) else { return nil }
+        return try message(number, in: project, found)
+    }
+
+    private func message(
+        _ number: UInt64, in project: ProjectNumber, _ value: UnsafeRawBufferPointer
+    ) throws(StorageError) -> ScheduledMessage {
+        var reader = RecordReader(value, of: .deferred)
+        let start = Instant(millisecondsSince1970: try reader.read(Int64.self))
+        return ScheduledMessage(
+            project: project, number: number, due: start, bytes: Array(reader.rest()))
+    }
+
     /// The deferred messages after `number`, in the order of their numbers, at most `limit`.
     package func messages(
         in project: ProjectNumber, after number: UInt64, limit: Int
@@ -43,12 +60,7 @@ package struct DeferredLedger: Ledger {
             guard entry.key.count == 12 else {
                 throw RecordReader(entry.key.bytes, of: .deferred).damaged()
             }
-            var reader = RecordReader(entry.value, of: .deferred)
-            let start = Instant(millisecondsSince1970: try reader.read(Int64.self))
-            result.append(
-                ScheduledMessage(
-                    project: project, number: entry.key.number,
-                    due: start, bytes: Array(reader.rest())))
+            result.append(try message(entry.key.number, in: project, entry.value))
             found = try cursor.next()
         }
         return result
