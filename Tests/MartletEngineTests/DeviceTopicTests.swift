@@ -22,10 +22,10 @@ struct DeviceTopicTests {
         let topics = ["news", "news.sport", "user.7"]
         #expect(try bench.deviceChange(.subscribe, topics, device).failures.isEmpty)
         try bench.change(.policies(registration: nil, topics: .noTopics))
+        #expect(try bench.deviceChange(.unsubscribe, topics, device).successCount == 3)
         #expect(
             words(try bench.deviceChange(.subscribe, topics, device))
                 == [0: .permissionDenied, 1: .permissionDenied, 2: .permissionDenied])
-        #expect(try bench.deviceChange(.unsubscribe, topics, device).successCount == 3)
         try bench.change(.policies(registration: nil, topics: .prefixes(["news.", "user.7"])))
         #expect(
             words(try bench.deviceChange(.subscribe, topics, device)) == [0: .permissionDenied])
@@ -36,6 +36,27 @@ struct DeviceTopicTests {
         #expect(
             words(try bench.deviceChange(.subscribe, ["/topics/news", "users"], device))
                 == [1: .permissionDenied])
+        try bench.expectClean()
+    }
+
+    @Test(
+        "TOP-7 TOP-10: a subscription that exists may be repeated, whatever the policy and the limit of topics are by then",
+        arguments: [TopicPolicy.noTopics, .prefixes(["b"]), .all])
+    func repeated(policy: TopicPolicy) throws {
+        let bench = Bench()
+        let device = try bench.register(in: "tides")
+        #expect(try bench.deviceChange(.subscribe, ["a", "b"], device).successCount == 2)
+        // TOP-4: a sender's subscription is one too.
+        try bench.change(.subscribe, "c", [device], in: device.project)
+        try bench.change(.policies(registration: nil, topics: policy))
+        try bench.change(.limits([ProjectLimitChange(.topicsPerInstance, to: 1)]))
+        let result = try bench.deviceChange(.subscribe, ["a", "/topics/b", "c", "d"], device)
+        let word: ErrorWord = policy == .all ? .tooManyTopics : .permissionDenied
+        #expect(words(result) == [3: word])
+        #expect(result.successCount == 3)
+        // Who leaves does not come back.
+        #expect(try bench.deviceChange(.unsubscribe, ["a"], device).successCount == 1)
+        #expect(words(try bench.deviceChange(.subscribe, ["a"], device)) == [0: word])
         try bench.expectClean()
     }
 

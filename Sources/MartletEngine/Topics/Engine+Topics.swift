@@ -54,14 +54,15 @@ extension Engine {
                 result.failures.append(.init(index: index, word: error.word))
                 continue
             }
-            guard choice.policy.allows(name, grants: choice.grants) else {
-                result.failures.append(.init(index: index, word: .permissionDenied))
-                continue
-            }
             let topic = try storage.topics.topic(named: name, in: number)
             let isSubscribed = topic.map { numbers.containsSorted($0.number.rawValue) } ?? false
             switch change {
             case .subscribe where !isSubscribed:
+                // TOP-7: to repeat a subscription that the instance has needs no right and no room.
+                guard choice.policy.allows(name, grants: choice.grants) else {
+                    result.failures.append(.init(index: index, word: .permissionDenied))
+                    continue
+                }
                 guard numbers.count < topicsMax else {
                     result.failures.append(.init(index: index, word: .tooManyTopics))
                     continue
@@ -98,7 +99,7 @@ extension Engine {
         project.limits[.topicChangesPerSecond] ?? limits.topicChangesPerSecond
     }
 
-    /// TOP-10: the topics that an instance may change itself. Leaving is always allowed.
+    /// TOP-10: the topics that an instance may join itself. Leaving is always allowed.
     private func topicChoice(
         of ordinal: Ordinal, _ change: TopicOperation, in project: ProjectNumber,
         _ storage: borrowing Transaction
