@@ -462,6 +462,38 @@ def cancelled(page, broker):
     page.clean("a cancelled message")
 
 
+def reports(page, broker):
+    """Each row of the reports adds up, whatever it is for, and messages that are now or never have words of their own."""
+    broker.run("send", "--project", "tides", "--topic", "tides", "--title", "Now", "--ttl", "0")
+    later = broker.json("send", "--project", "tides", "--topic", "tides", "--title", "Later", "--at", "+1h")["messageID"]
+    broker.run("cancel", later, "--project", "tides")
+    page.wait("the counts of now-or-never messages are written",
+              lambda: broker.json("report", "tides")["total"]["nowOrNever"] > 0)
+    page.size(1440, 1000)
+    wanted = ["Targeted", "Received or handed over", "Waiting", "Now or never", "Lost"]
+
+    def rows():
+        return page.driver.execute_script("""
+            return [...document.querySelectorAll('table tbody tr')].map((row) => [...row.querySelectorAll('th, td')].slice(1)
+              .map((cell) => Number(cell.innerText.replaceAll(',', ''))));""")
+
+    page.go(broker.url, "#/project/tides/reports", "Reports")
+    for kind in ["day", "app", "platform"]:
+        Select(page.find("#by")).select_by_visible_text(kind)
+        page.wait(f"a row for each {kind}", lambda: page.find("thead th").text.lower() == kind)
+        titles = [one.text.lower() for one in page.driver.find_elements(By.CSS_SELECTOR, "thead th")][1:6]
+        assert titles == [one.lower() for one in wanted], titles
+        for targeted, *parts in rows():
+            assert targeted == sum(parts[:4]), (kind, targeted, parts)
+    total = broker.json("report", "tides")["total"]
+    assert rows()[-1][:5] == [
+        total["targeted"], total["acknowledged"] + total["handedOver"], total["pending"], total["nowOrNever"],
+        sum(total[one] for one in ["collapsed", "expired", "rateLimited", "discarded", "unregistered", "cancelled", "refused"])]
+    assert total["nowOrNever"] > 0 and total["cancelled"] > 0, total
+    page.see("Now or never")
+    page.clean("the reports")
+
+
 def password(page, broker):
     """A person changes the own password, and stays signed in."""
     page.press("Password")
@@ -617,6 +649,7 @@ def main():
             refused_stream(page, broker)
             narrow(page, broker)
             cancelled(page, broker)
+            reports(page, broker)
             keyboard(page, broker)
             pictures(page, broker, message, devices.all[1][1])
             roles(page, broker)

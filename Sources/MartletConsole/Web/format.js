@@ -49,11 +49,27 @@ export const PLATFORMS = { android: "Android", apple: "Apple", web: "Web" };
 /** The number of a message ID. */
 export const messageNumber = (id) => String(id).split("/").pop();
 
-/** Outcomes of a message, in the order of the report. Their sum with `pending` is `targeted`. */
-export const OUTCOMES = [
-  ["acknowledged", "Received"], ["handedOver", "Handed over to a push service"], ["pending", "Still waiting"], ["collapsed", "Replaced by a later message"],
-  ["expired", "Expired"], ["rateLimited", "Left out by the device's quota"], ["discardedTooMany", "Discarded: too many waited"],
-  ["discardedInactive", "Discarded: device was away too long"], ["unregistered", "Device unregistered"],
-  ["cancelled", "Cancelled"], ["nowOrNever", "Not connected for a now-or-never message"],
-  ["refused", "Refused by a push service"],
+/** What may have become of the targeted devices: groups of outcomes, in the order of bars and columns. */
+export const PARTS = [
+  ["received", "Received or handed over"], ["waiting", "Still waiting"], ["nowOrNever", "Now or never"], ["replaced", "Replaced or expired"],
+  ["discarded", "Discarded or left out"], ["ended", "Cancelled, unregistered or refused"],
 ];
+
+/** Outcomes of a message with the part that each belongs to, in the order of the report. Their sum is `targeted`. */
+export const OUTCOMES = [
+  ["acknowledged", "Received", "received"],
+  ["handedOver", "Handed over to a push service", "received"],
+  ["pending", "Still waiting", "waiting"],
+  ["collapsed", "Replaced by a later message", "replaced"],
+  ["expired", "Expired", "replaced"],
+  ["rateLimited", "Left out by the device's quota", "discarded"],
+  ["discardedTooMany", "Discarded: too many waited", "discarded"],
+  ["discardedInactive", "Discarded: device was away too long", "discarded"],
+  ["unregistered", "Device unregistered", "ended"],
+  ["cancelled", "Cancelled", "ended"],
+  ["nowOrNever", "Now or never: no device acknowledges it", "nowOrNever"],
+  ["refused", "Refused by a push service", "ended"],
+];
+
+/** The devices of a part, or of several. */
+export const sumOf = (counts, ...parts) => OUTCOMES.reduce((sum, [name, , part]) => sum + (parts.includes(part) ? counts[name] : 0), 0);

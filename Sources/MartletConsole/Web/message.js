@@ -94,7 +94,7 @@ export async function one(body, context) {
     const due = await scheduledAt(context);
     put(stop, button("Cancel it"));
     put(body, h("p", {}, due ? `Scheduled for ${time(due)} (${zone}). Its report begins then.`
-      : "There is no report of this message: it waits for room, was cancelled before it was sent, is older than the reports, or was never sent."), stop, told);
+      : "There is no report of this message: it waits for room, was sent now or never, is older than the reports, or was never sent."), stop, told);
     return undefined;
   }
   put(stop, report.counts.pending > 0 ? button("Cancel the message") : null);

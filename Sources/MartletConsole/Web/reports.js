@@ -3,22 +3,32 @@
 
 import * as api from "./api.js";
 import { h, put, card, table, field } from "./dom.js";
-import { number, short, OUTCOMES, PLATFORMS } from "./format.js";
+import { number, short, sumOf, OUTCOMES, PARTS, PLATFORMS } from "./format.js";
 import { stackedBars } from "./plot.js";
 
 export const title = "Reports";
 
-/** Outcomes that the bars join. */
-const BARS = [["Received or handed over", ["acknowledged", "handedOver"]], ["Still waiting", ["pending"]], ["Replaced or expired", ["collapsed", "expired"]],
-  ["Discarded", ["discardedTooMany", "discardedInactive", "rateLimited"]], ["Cancelled or unregistered", ["cancelled", "unregistered", "nowOrNever", "refused"]]];
-const COLUMNS = ["targeted", "sent", "displayed", "opened", ...OUTCOMES.map(([name]) => name)];
+/** The counts of the report by name: columns of the CSV file. */
+const COUNTS = ["targeted", "sent", "displayed", "opened", ...OUTCOMES.map(([name]) => name)];
+
+/** Columns of the table. *Targeted* is the sum of the four columns behind it. */
+const COLUMNS = [
+  ["Targeted", (counts) => counts.targeted],
+  ["Received or handed over", (counts) => sumOf(counts, "received")],
+  ["Waiting", (counts) => sumOf(counts, "waiting")],
+  ["Now or never", (counts) => sumOf(counts, "nowOrNever")],
+  ["Lost", (counts) => sumOf(counts, "replaced", "discarded", "ended")],
+  ["Sent", (counts) => counts.sent],
+  ["Displayed", (counts) => counts.displayed],
+  ["Opened", (counts) => counts.opened],
+];
 
 function sums(entries, key) {
   const found = new Map();
   for (const entry of entries) {
     const name = key(entry);
-    const counts = found.get(name) ?? Object.fromEntries(COLUMNS.map((column) => [column, 0]));
-    for (const column of COLUMNS) counts[column] += entry.counts[column];
+    const counts = found.get(name) ?? Object.fromEntries(COUNTS.map((count) => [count, 0]));
+    for (const count of COUNTS) counts[count] += entry.counts[count];
     found.set(name, counts);
   }
   return found;
@@ -48,22 +58,22 @@ export async function show(body, context) {
   async function draw() {
     const report = await api.get(api.path`projects/${context.project}/reports` + `?days=${span.value}`);
     const perDay = sums(report.days, (entry) => entry.day);
-    const none = Object.fromEntries(COLUMNS.map((column) => [column, 0]));
+    const none = Object.fromEntries(COUNTS.map((count) => [count, 0]));
     const rows = days(report.firstDay, report.lastDay).map((day) => {
       const counts = perDay.get(day) ?? none;
-      return { name: day, values: BARS.map(([, names]) => names.reduce((sum, name) => sum + counts[name], 0)) };
+      return { name: day, values: PARTS.map(([part]) => sumOf(counts, part)) };
     });
     const key = { day: (entry) => entry.day, app: (entry) => `${entry.app} (${PLATFORMS[entry.platform]})`, platform: (entry) => PLATFORMS[entry.platform] }[by.value];
-    const shown = ["targeted", "sent", "acknowledged", "displayed", "opened", "pending"];
-    const line = (name, counts) => [name, ...shown.map((column) => number(counts[column])), number(COLUMNS.slice(6).reduce((sum, column) => sum + counts[column], 0))];
+    const line = (name, counts) => [name, ...COLUMNS.map(([, of]) => number(of(counts)))];
     const name = `martlet-${context.project}-${report.firstDay}-${report.lastDay}`;
-    put(place, card("Messages for devices, by what became of them", stackedBars("Messages by day", BARS.map(([name]) => name), rows, short)),
+    put(place, card("Messages for devices, by what became of them", stackedBars("Messages by day", PARTS.map(([, label]) => label), rows, short)),
       card(null, h("div", { class: "row end" },
-        h("button", { class: "plain small", onclick: () => save(`${name}.csv`, "text/csv", [["day", "app", "platform", ...COLUMNS], ...report.days.map((entry) => [entry.day, entry.app, entry.platform, ...COLUMNS.map((column) => entry.counts[column])])].map((row) => row.map(cell).join(",")).join("\r\n")) }, "CSV"),
+        h("button", { class: "plain small", onclick: () => save(`${name}.csv`, "text/csv", [["day", "app", "platform", ...COUNTS], ...report.days.map((entry) => [entry.day, entry.app, entry.platform, ...COUNTS.map((count) => entry.counts[count])])].map((row) => row.map(cell).join(",")).join("\r\n")) }, "CSV"),
         h("button", { class: "plain small", onclick: () => save(`${name}.json`, "application/json", JSON.stringify(report, null, 2)) }, "JSON")),
-      table(`Counts by ${by.value}`, [{ title: by.value, whole: by.value === "day" }, ...["Targeted", "Sent", "Received", "Displayed", "Opened", "Waiting", "Lost"].map((title) => ({ title, number: true }))],
+      table(`Counts by ${by.value}`, [{ title: by.value, whole: by.value === "day" }, ...COLUMNS.map(([title]) => ({ title, number: true }))],
         [...[...sums(report.days, key)].map(([name, counts]) => line(name, counts)), { class: "total", cells: line("all", report.total) }], "No message in these days."),
-      h("p", { class: "hint" }, "Outcomes count for the day on which the message was accepted; sent, displayed and opened for the day on which that happened.")));
+      h("p", { class: "hint" }, "Targeted is the sum of the next four columns. A message with time to live 0 goes to connected devices alone, now or never: no device acknowledges it, so only Sent tells how often it went out. ",
+        "Outcomes count for the day on which the message was accepted; sent, displayed and opened for the day on which that happened.")));
   }
   await draw();
 }
