@@ -137,9 +137,30 @@ struct SeededGenerator: RandomNumberGenerator {
             let isNew = ledger.deliver(id)
             #expect(!isNew, "what is confirmed does not come again but by a mistake")
         }
-        // A broker that went back to an older state says so in WELCOME.
+    }
+
+    @Test("TTL-4 what was confirmed once stays confirmed, whatever mark a later WELCOME has")
+    func neverLower() {
+        var ledger = DeliveryLedger()
         ledger.connected(acknowledgedThrough: 0)
-        let isNew = ledger.deliver(5)
+        for id in [3, 5] as [UInt64] {
+            let isNew = ledger.deliver(id)
+            #expect(isNew)
+            ledger.take(id)
+        }
+        ledger.acknowledged(through: 5, single: [])
+        ledger.confirm(through: 5)
+        #expect(ledger.unconfirmed.isEmpty)
+        // A store without the latest acknowledgements has the messages still, and one more.
+        for mark in [0, 4] as [UInt64] {
+            ledger.connected(acknowledgedThrough: mark)
+            for id in [3, 5] as [UInt64] {
+                let isNew = ledger.deliver(id)
+                #expect(!isNew, "message \(id) came a second time to the application")
+            }
+            #expect(same(ledger, 5), "the store is told again")
+        }
+        let isNew = ledger.deliver(6)
         #expect(isNew)
     }
 

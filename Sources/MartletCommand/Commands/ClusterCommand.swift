@@ -60,10 +60,19 @@ extension ClusterLogOptions {
 }
 
 /// Writes the beginning of a log into a data folder that no broker serves.
-private func begin(_ folder: String, _ identity: LogIdentity) throws {
+/// - Parameter mayLackRows: whether messages after the folder's last row may be lost. Devices know their numbers.
+private func begin(
+    _ folder: String, _ identity: LogIdentity, mayLackRows: Bool = false
+) throws {
     let store = try Store(StoreConfiguration(folder: folder))
     defer { store.close() }
     try store.leaveCluster()
+    if mayLackRows, let project = try store.leaveOutSequences() {
+        throw MartletError(
+            .unavailable,
+            "The last message of project '\(project)' has no number that a store gives.",
+            field: "data")
+    }
     try store.begin(at: LogPosition(beginningOf: identity.incarnation))
     try store.checkpoint()
 }
@@ -135,7 +144,7 @@ struct ClusterRebaseCommand: ReportingCommand {
                 .invalidArgument, "The data folder belongs to no cluster; use 'init'.",
                 field: "data")
         }
-        try begin(folder, try part.make(log.cluster))
+        try begin(folder, try part.make(log.cluster), mayLackRows: true)
         output.json
             ? JSON.print(["data": folder])
             : Terminal.print(

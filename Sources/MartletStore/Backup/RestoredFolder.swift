@@ -5,9 +5,7 @@
 // destination, so a restore that was killed at any point leaves nothing that looks whole; the next restore begins
 // anew. The folder is inside, because the destination may be the root of a volume, which cannot be renamed.
 //
-// Sequences of messages go on far behind those of the backup. Devices know sequences of messages that were accepted
-// after the backup and are lost; a second message with such a sequence would be taken for a repetition. Rests on
-// BackupReader and Store.
+// Sequences of messages go on far behind those of the backup (`leaveOutSequences`). Rests on BackupReader and Store.
 
 import Glibc
 import MartletBase
@@ -18,9 +16,6 @@ import MartletRows
 package struct RestoredFolder: ~Copyable {
     /// The name of the folder for what is not whole.
     static let name = "restoring"
-    /// Sequences left out behind the last message of the backup: more than a project can accept between a backup and
-    /// its restore, a million messages a second for an hour or a thousand for 49 days.
-    private static let sequenceGap: UInt64 = 1 << 32
     /// Names that do not make a folder used.
     private static let harmless: Set<String> = ["martlet.lock", "lost+found"]
     /// Bytes of rows in a transaction.
@@ -119,7 +114,10 @@ package struct RestoredFolder: ~Copyable {
                 guard try store.logPosition() != nil else { throw BackupError.noNode }
             } else {
                 try store.leaveCluster()
-                try Self.skipSequences(in: store)
+                if let project = try store.leaveOutSequences() {
+                    throw BackupError.damaged(
+                        "the last message of project '\(project)' has no number that a store gives")
+                }
             }
             try store.environment.sync()
             store.close()
@@ -212,35 +210,6 @@ package struct RestoredFolder: ~Copyable {
             throw BackupError.damaged("it has a row that no store has: \(error.text)")
         }
         guard isInOrder else { throw BackupError.damaged("its rows are not in order") }
-    }
-
-    private static func skipSequences(in store: Store) throws {
-        var last = ""
-        while true {
-            let after = last
-            let page = try store.read { (transaction) throws in
-                try transaction.projects.projects(after: after, limit: 1000)
-            }
-            guard let end = page.last else { return }
-            last = end.id
-            for project in page {
-                let (sequence, isTooHigh) = project.lastSequence.rawValue
-                    .addingReportingOverflow(sequenceGap)
-                guard !isTooHigh, MessageSequence(sequence).isStored else {
-                    throw BackupError.damaged(
-                        "the last message of project '\(project.id)' has no number that a store gives"
-                    )
-                }
-            }
-            try store.write { (transaction) throws(StorageError) in
-                for project in page {
-                    var project = project
-                    project.lastSequence = MessageSequence(
-                        project.lastSequence.rawValue + sequenceGap)
-                    try transaction.projects.put(project, isNew: false)
-                }
-            }
-        }
     }
 
     private static func write(_ bytes: [UInt8], to path: String) throws {
