@@ -110,6 +110,9 @@ final class ClusterBench: @unchecked Sendable {
     func broker(_ node: String) -> Broker { brokers[node]! }
     func port(_ node: String) -> Int { Int(brokers[node]!.port!) }
 
+    /// The port at which a node listens for other nodes.
+    func nodePort(_ node: String) -> UInt16 { nodePorts[names.firstIndex(of: node)!] }
+
     func stop(_ node: String) async throws { try await brokers.removeValue(forKey: node)?.close() }
 
     func end() async throws { for name in names { try await stop(name) } }

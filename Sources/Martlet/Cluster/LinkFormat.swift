@@ -4,20 +4,28 @@
 // other node does not understand, so nodes of two programs work together while a cluster is upgraded. Rests on NodeHello.
 
 import MartletForwarding
-import MartletWire
+import MartletStore
+package import MartletWire
 
 /// Formats of links. A format has all frames of the formats before, and the forwarded commands of `ForwardingFormat`.
-enum LinkFormat {
+package enum LinkFormat {
     /// The reports ENDED and NODE_FIGURES. Commands have their bytes of format 1.
     private static let reports: UInt8 = 2
     /// The events of watched projects, NODE_WATCH and NODE_EVENTS.
     private static let watches: UInt8 = 3
     /// NODE_ROW and NODE_FANOUT: rows, and now-or-never messages. PONG comes after all messages from before the PING.
-    private static let rows: UInt8 = 4
+    private static let liveRows: UInt8 = 4
     /// NODE_QUOTAS: the quotas that the active node counts.
     private static let quotas: UInt8 = 5
     /// The formats that this program understands.
-    static let readable = ForwardingFormat.readable.lowerBound...quotas
+    package static let readable = ForwardingFormat.readable.lowerBound...quotas
+    /// The formats of rows that this program understands.
+    package static let rows = UInt16(Redo.format)...UInt16(Redo.format)
+
+    /// Whether the other node and this one understand each other's rows and commands.
+    package static func isCommon(_ hello: NodeHello) -> Bool {
+        hello.rowFormats.overlaps(rows) && hello.commandFormats.contains(ForwardingFormat.current)
+    }
 
     /// Whether the other node understands and sends reports.
     static func hasReports(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(reports) }
@@ -26,7 +34,7 @@ enum LinkFormat {
     static func hasWatches(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(watches) }
 
     /// Whether the other node understands and sends rows and now-or-never messages.
-    static func hasRows(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(rows) }
+    static func hasRows(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(liveRows) }
 
     /// Whether the other node understands and sends quotas.
     static func hasQuotas(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(quotas) }

@@ -255,14 +255,12 @@ final class NodeLinks: Sendable {
                 talk.hear(frame)
                 switch frame {
                 case .hello(let hello):
-                    let theirs = hello.position
-                    guard epoch == nil, theirs.incarnation == cluster.applied.incarnation,
-                        hello.node != node.text,
-                        state.withLock({ $0.epoch == theirs.epoch }),
-                        (try? NodeName(validating: hello.node)) != nil,
-                        hello.commandFormats.contains(ForwardingFormat.current)
-                    else { return false }
-                    epoch = theirs.epoch
+                    guard epoch == nil else { return false }
+                    if let refusal = refusal(of: hello) {
+                        outbox.push(NodeFrame.error(refusal).bytes)
+                        return false
+                    }
+                    epoch = hello.position.epoch
                     // Rows and messages come behind HELLO.
                     outbox.push(NodeFrame.hello(self.hello(isActive: true)).bytes)
                     state.withLock { $0.members[ObjectIdentifier(outbox)] = outbox }
@@ -294,6 +292,45 @@ final class NodeLinks: Sendable {
         return isStranger ? reason : nil
     }
 
+    /// The reason for which this node takes no link of another node; nil: it takes the link.
+    private func refusal(of hello: NodeHello) -> MartletError? {
+        guard hello.position.incarnation == cluster.applied.incarnation else {
+            return MartletError(
+                .invalidArgument,
+                "Node \(name) is of another cluster, or of one that has begun anew.",
+                field: "incarnation")
+        }
+        guard hello.node != name, (try? NodeName(validating: hello.node)) != nil else {
+            return MartletError(
+                .invalidArgument, "'\(hello.node)' is no name of another node.", field: "node")
+        }
+        guard LinkFormat.isCommon(hello) else {
+            return MartletError(
+                .invalidArgument,
+                """
+                Node \(name) has formats \(Self.text(LinkFormat.rows)) of rows and \
+                \(Self.text(LinkFormat.readable)) of links, and node \(hello.node) has \
+                \(Self.text(hello.rowFormats)) and \(Self.text(hello.commandFormats)): upgrade the older.
+                """, field: "formats")
+        }
+        let epoch = state.withLock { $0.epoch }
+        guard let epoch else {
+            return MartletError(.unavailable, "Node \(name) is not active.", field: "active")
+        }
+        guard hello.position.epoch == epoch else {
+            return MartletError(
+                .unavailable,
+                "Node \(name) is active in epoch \(epoch), and node \(hello.node) is in epoch "
+                    + "\(hello.position.epoch).", field: "epoch")
+        }
+        return nil
+    }
+
+    private static func text(_ formats: ClosedRange<some Numeric>) -> String {
+        formats.lowerBound == formats.upperBound
+            ? "\(formats.lowerBound)" : "\(formats.lowerBound) to \(formats.upperBound)"
+    }
+
     private func hello(isActive: Bool) -> NodeHello {
         let position = cluster.applied
         return NodeHello(
@@ -302,7 +339,7 @@ final class NodeLinks: Sendable {
                 chain: position.chain),
             node: node.text, address: address.text, process: cluster.process,
             run: cluster.run ?? 0, isActive: isActive,
-            rowFormats: UInt16(Redo.format)...UInt16(Redo.format),
+            rowFormats: LinkFormat.rows,
             commandFormats: LinkFormat.readable)
     }
 
@@ -403,6 +440,7 @@ final class NodeLinks: Sendable {
             do throws(NodeSocket.Failure) {
                 let socket = try network.connect(to: target.address)
                 var talk = LinkTalk(isActive: false)
+                var refusal: MartletError?
                 defer { end(talk, outbox) }
                 let reason = socket.serve(
                     secret: secret, isServer: false, outbox,
@@ -418,9 +456,9 @@ final class NodeLinks: Sendable {
                     received: { frame in
                         switch frame {
                         case .hello(let hello):
-                            guard hello.isActive, hello.position.epoch == target.epoch else {
-                                return false
-                            }
+                            guard hello.isActive, hello.position.epoch == target.epoch,
+                                LinkFormat.isCommon(hello)
+                            else { return false }
                             met = target.epoch
                             begin(&talk, hello, outbox)
                             state.withLock { state in
@@ -451,12 +489,15 @@ final class NodeLinks: Sendable {
                         case .ping(let ping):
                             outbox.push(NodeFrame.pong(Pong(value: ping.value)).bytes)
                         case .pong(let pong): live.take(pong, from: outbox)
-                        case .forward, .ended, .listen, .error: return false
+                        case .error(let frame):
+                            refusal = frame.error
+                            return false
+                        case .forward, .ended, .listen: return false
                         }
                         committer.withLock { $0 }?.wake()
                         return true
                     })
-                note(reason, target.address)
+                note(refusal?.message ?? reason, target.address)
             } catch {
                 switch error {
                 case .refused: note("nothing listens there", target.address)

@@ -10,6 +10,11 @@ import MartletWire
 import Synchronization
 
 extension NodeFrame {
+    /// The reason for which a node takes no link, or no commands.
+    static func error(_ error: MartletError) -> NodeFrame {
+        .error(ErrorFrame(correlation: 0, error: error))
+    }
+
     /// The whole frame.
     var bytes: [UInt8] {
         var writer = WireWriter()
@@ -217,6 +222,13 @@ struct NodeSocket: ~Copyable {
         }
     }
 
+    /// Writes what the outbox has before a link ends, such as the reason for the end: as much as the socket takes at once.
+    private static func tellLast(_ outbox: LinkOutbox, over link: KeyedConnection) {
+        let bytes = outbox.take()
+        guard !bytes.isEmpty else { return }
+        _ = bytes.withUnsafeBytes { link.write($0) }
+    }
+
     /// Serves a link until its end.
     /// - Parameters:
     ///   - tick: called after each wait, at least every 100 ms. False ends the link.
@@ -285,10 +297,19 @@ struct NodeSocket: ~Copyable {
                                 if case .hello = said {
                                     splitter.frameBytesMax = NodeLimits.frameBytesMax
                                 }
-                                guard received(said) else { return "the link was given up" }
+                                guard received(said) else {
+                                    if written == waiting.count {
+                                        Self.tellLast(outbox, over: link)
+                                    }
+                                    return "the link was given up"
+                                }
                             }
                         } catch {
-                            return "a frame is not understood: \(error)"
+                            let reason = "a frame is not understood: \(error)"
+                            outbox.push(
+                                NodeFrame.error(MartletError(.protocolViolation, reason)).bytes)
+                            if written == waiting.count { Self.tellLast(outbox, over: link) }
+                            return reason
                         }
                     case .wantsToRead: isReading = false
                     case .wantsToWrite:

@@ -148,7 +148,11 @@ final class NodeRoadEnd: NodeCarrier, @unchecked Sendable {
                     }
                 } catch { return "a frame is not understood: \(error)" }
                 for frame in frames {
-                    guard received(frame) else { return "the link was given up" }
+                    guard received(frame) else {
+                        let last = outbox.take()
+                        if !last.isEmpty { push(last) }
+                        return "the link was given up"
+                    }
                 }
                 roads.arrived(machine)
             }
