@@ -76,8 +76,9 @@ package enum ClusterLimits {
     /// OPS-7: time without a frame after which the active node ends the link of a frozen follower. Its parts of fanouts end
     /// with the link.
     package static let linkSilence = Duration.seconds(3)
-    /// OPS-7: pause between two readings of a log that does not answer, while rows come over the link.
-    package static let pollAwayMilliseconds = 2000
+    /// OPS-7: time for the answer of another node to the question whether it is cut off too. A device waits for the answers
+    /// of all nodes, as long as a question waits.
+    package static let wordPatience = Duration.seconds(1)
     /// FAN-1: time without a report of a fanout after which the part of a follower counts as ended.
     package static let partSilence = Duration.seconds(3)
     /// FAN-1: pause between two looks for silent parts.

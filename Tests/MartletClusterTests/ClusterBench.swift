@@ -31,6 +31,7 @@ final class ClusterBench: @unchecked Sendable {
     private var brokers: [String: Broker] = [:]
     /// Between the log's acceptance of a row and the commit in the active node's store.
     let pause = AnswerPause()
+    let faults = LogFaults()
 
     /// Makes the log and the folders. No broker runs yet.
     init(_ pair: PostgresPair) throws {
@@ -92,10 +93,11 @@ final class ClusterBench: @unchecked Sendable {
                 port: folder == node
                     ? nodePorts[names.firstIndex(of: node)!] : try PostgresPrograms.freePort()),
             packing: LZ4Packing()
-        ) { [pause] report, use in
+        ) { [pause, faults] report, use in
             SlowLog(
                 PostgresLog(
-                    address: servers, node: report, purpose: use == .rows ? .rows : .lease), pause)
+                    address: servers, node: report, purpose: use == .rows ? .rows : .lease), pause,
+                faults, of: node)
         }
         return configuration
     }

@@ -67,13 +67,6 @@ extension Committer {
         }
     }
 
-    /// OPS-7: whether devices get what the store has, because the log has been away. The store of a process that has just
-    /// begun may be much older, so its devices wait for the first answer of the log.
-    var servesFromOldStore: Bool {
-        guard let cluster, clusterTrouble != nil else { return false }
-        return cluster.withLock { $0.stopped != nil || $0.contact != .zero }
-    }
-
     /// OPS-7: whether a balancer may send clients to this node.
     /// - Throws: `UNAVAILABLE` if the node is drained, or behind the log for long.
     func requireReadiness() throws(MartletError) {

@@ -91,8 +91,10 @@ final class ClusterNode {
     var onAccepted: (ReplicatedRow) -> Void = { _ in }
     /// When the log was read last, in nanoseconds of the monotonic clock.
     private(set) var lastReading: UInt64 = 0
-    /// Whether the log has not answered the last reading.
-    var isLogAway: Bool { troubleTold }
+    /// When the log did not answer this thread last.
+    private var unanswered = Duration.zero
+    /// Whether the log has not answered the last call of this thread, and none of another thread since.
+    var isLogAway: Bool { troubleTold && state.withLock { $0.contact } <= unanswered }
 
     init(
         _ configuration: ClusterConfiguration, _ state: ClusterState, store: Store, logger: Logger
@@ -511,6 +513,7 @@ final class ClusterNode {
         case .unavailable, .late, .unconfirmed, .present, .server, .setting: break
         }
         state.withLock { $0.trouble = "\(error)" }
+        unanswered = ClusterState.now
         guard !troubleTold else { return }
         troubleTold = true
         logger.error("the cluster's log does not answer", metadata: ["error": "\(error)"])

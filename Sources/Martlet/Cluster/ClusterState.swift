@@ -68,6 +68,8 @@ final class ClusterState: Sendable {
         var isDrained = false
         /// Whether the node's thread looks at the lease at once, because the link to the active node has ended.
         var mustLook = false
+        /// The other nodes that were living at the last answer of the log; nil: the log has not answered this process.
+        var others: [NodeReport]?
         /// The last row that any node has reported.
         var logRow: UInt64 = 0
         /// When the node had all reported rows last.

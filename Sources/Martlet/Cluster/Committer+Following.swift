@@ -190,6 +190,7 @@ extension Committer {
                 links.live.drop()
             } else {
                 let completeAt = state.completeAt.load(ordering: .relaxed)
+                let heard = links.heard
                 for row in node.apply(links.rows.next(after: node.position)) {
                     publish(row, completeAt, node, links, &outstanding, &transport)
                 }
@@ -200,6 +201,7 @@ extension Committer {
                         publish(row, completeAt, node, links, &outstanding, &transport)
                     }
                 }
+                links.noteApplied(heard, through: node.position.row)
                 handOn(links.takeUpstream(through: node.position.row), &transport)
                 tellLoops(live: links.live.due(through: node.position.row), links)
                 links.live.noteHanded()
@@ -259,16 +261,16 @@ extension Committer {
 
     /// Whether the log is to be read, beside the rows that come over the link. Waiting questions need the log's word that it
     /// has no further row, and so does a takeover.
+    ///
+    /// A call of a log that is away takes seconds, and holds up rows of the link, refusals and the end of the node. So a
+    /// log that has not answered is read again when it has answered the node's other thread.
     private func mustRead(_ node: ClusterNode, _ links: NodeLinks) -> Bool {
-        // A log that does not answer holds up the rows that come over the link.
-        let pause =
-            node.isLogAway && links.rows.isFed
-            ? ClusterLimits.pollAwayMilliseconds : ClusterLimits.pollMilliseconds
+        guard !node.isLogAway else { return false }
         return links.mustRead(after: node.position.row) && !links.rows.hasRows
             || node.state.awaited.map { !node.state.isCurrent(at: $0) } ?? false
             || node.state.withLock { $0.claimable != nil }
             || SystemClock.monotonicNanoseconds() - node.lastReading
-                >= UInt64(pause) * 1_000_000
+                >= UInt64(ClusterLimits.pollMilliseconds) * 1_000_000
     }
 
     // MARK: Now-or-never messages

@@ -182,6 +182,9 @@ final class LiveRelay: Sendable {
         }
     }
 
+    /// When the last PING with a PONG was sent, in nanoseconds of the monotonic clock; 0: there is no link, or no PONG.
+    var heard: UInt64 { state.withLock { $0.activeLink == nil ? 0 : $0.heard } }
+
     /// The loops have the messages that were due.
     func noteHanded() {
         state.withLock { state in

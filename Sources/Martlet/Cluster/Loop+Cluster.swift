@@ -20,13 +20,23 @@ struct HeldHello {
     let frameBytes: Int
     /// When the HELLO came, in nanoseconds of the monotonic clock.
     let since: UInt64
-    /// Whether the device is better served by an old store than by none.
+    /// Whether the word of other nodes is enough while the log does not answer.
     var mayBeOld = false
     /// The second of the loop before which the HELLO waits in any case.
     var earliest: UInt32 = 0
 }
 
 extension MartletError {
+    /// OPS-7: the refusal of a client while other nodes may have news that this node lacks.
+    fileprivate static var unknownNews: MartletError {
+        MartletError(
+            .unavailable,
+            """
+            This node of the cluster may lack news of the others, because the log does not answer it; connect to \
+            another node.
+            """, retryDelayMilliseconds: 1000)
+    }
+
     /// Whether clients do not try again after the error.
     fileprivate var isFinal: Bool {
         switch word {
@@ -63,16 +73,24 @@ extension Loop where Kernel: ~Copyable {
 
     /// TTL-4: holds the HELLO of a device until the store has the acknowledgements that another node has confirmed. The
     /// device has forgotten these messages, and would take a message of an old store for a new one. While the log is
-    /// away, the device gets what the store has.
+    /// away, the HELLO of a sender is held too, whose key may be revoked. Other nodes may say then that the store lacks
+    /// nothing (`NodeWord`), or else the HELLO is refused.
     /// - Returns: whether the HELLO waits.
     mutating func holdForMarks(
         _ hello: Hello, _ connection: UnsafeMutablePointer<Connection>
     ) throws(MartletError) -> Bool {
-        guard let cluster = context.committer.cluster, case .device = hello else { return false }
+        guard let cluster = context.committer.cluster else { return false }
+        let isDevice = if case .device = hello { true } else { false }
+        if !isDevice {
+            guard case .sender = hello, context.committer.clusterTrouble != nil else {
+                return false
+            }
+        }
         let now = SystemClock.monotonicNanoseconds()
         // TTL-2: a message that is not stored may have come to the device over another node. The news of such a message
         // are in the inbox of the loop, so the inbox is emptied first. A log that is away does not excuse from that.
-        let isCurrent = isNew(cluster, at: now) && hasAllMessages(before: now)
+        let isCurrent =
+            isNew(cluster, at: now) && (!isDevice || hasAllMessages(before: now))
         guard !isCurrent || context.inbox.count > 0 || isTakingMessages else { return false }
         hold(
             HeldHello(
@@ -114,8 +132,12 @@ extension Loop where Kernel: ~Copyable {
     }
 
     /// TTL-4: whether the store is as new as a device needs it.
-    private func isNew(_ cluster: ClusterState, at nanoseconds: UInt64) -> Bool {
-        cluster.isCurrent(at: nanoseconds) || context.committer.servesFromOldStore
+    /// - Parameter isLast: whether the device waits no longer.
+    private func isNew(
+        _ cluster: ClusterState, at nanoseconds: UInt64, isLast: Bool = false
+    ) -> Bool {
+        cluster.isCurrent(at: nanoseconds)
+            || context.committer.isNewWithoutLog(at: nanoseconds, isLast: isLast)
     }
 
     /// TTL-2: whether the inbox of the loop has all messages that a device may have got over another node.
@@ -142,20 +164,23 @@ extension Loop where Kernel: ~Copyable {
         // told until the look: a message that is not stored is then not for the device's new connection (TTL-2).
         let looks = held.map { one in
             let isCurrent = cluster.isCurrent(at: one.since)
-            guard case .device = one.hello else { return (isCurrent, mayOpen: isCurrent) }
-            if now - one.since > ClusterLimits.questionNanoseconds {
-                context.committer.links?.live.giveUp(at: one.since)
+            let isLate = now - one.since > ClusterLimits.questionNanoseconds
+            let isNewEnough =
+                one.mayBeOld ? isNew(cluster, at: one.since, isLast: isLate) : isCurrent
+            guard case .device = one.hello else {
+                return (isCurrent, isNewEnough, mayOpen: isNewEnough || isLate)
             }
-            let isNewEnough = one.mayBeOld ? isNew(cluster, at: one.since) : isCurrent
-            return (isCurrent, mayOpen: isNewEnough && hasAllMessages(before: one.since))
+            if isLate { context.committer.links?.live.giveUp(at: one.since) }
+            return (
+                isCurrent, isNewEnough,
+                mayOpen: isNewEnough && hasAllMessages(before: one.since) || isLate
+            )
         }
         isTakingMessages = true
         for message in context.inbox.drain() { handle(message) }
         isTakingMessages = false
-        for (one, (isCurrent, mayOpen)) in zip(held, looks) {
-            guard lastTick >= one.earliest,
-                mayOpen || now - one.since > ClusterLimits.questionNanoseconds
-            else {
+        for (one, (isCurrent, isNewEnough, mayOpen)) in zip(held, looks) {
+            guard lastTick >= one.earliest, mayOpen else {
                 helloHeld.append(one)
                 continue
             }
@@ -169,8 +194,8 @@ extension Loop where Kernel: ~Copyable {
             servedBytes = one.frameBytes
             connection.pointee.phase = .hello
             do {
-                guard isCurrent || one.mayBeOld else {
-                    throw MartletError.noActiveNode("the log does not answer")
+                guard isNewEnough else {
+                    throw MartletError.unknownNews
                 }
                 do {
                     // A ticket of a new device has been verified, so its turn is over.
@@ -181,7 +206,7 @@ extension Loop where Kernel: ~Copyable {
                     }
                 } catch let error as MartletError {
                     guard isCurrent || !error.isFinal else {
-                        throw MartletError.noActiveNode("the log does not answer")
+                        throw MartletError.unknownNews
                     }
                     try refuse(one.hello, error, connection)
                 }

@@ -218,6 +218,7 @@ final class NodeKeeper: Sendable {
         cluster.withLock { state in
             state.livingNodeCount = max(1, alive.count)
             state.silent = state.hold == nil ? [] : silent
+            state.others = living.map(\.report).filter { $0.name != configuration.node }
             state.logRow = living.map(\.report.applied).max() ?? 0
             if state.applied.row >= state.logRow || state.caughtUp == .zero {
                 state.caughtUp = ClusterState.now

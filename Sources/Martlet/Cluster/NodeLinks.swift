@@ -60,13 +60,15 @@ final class NodeLinks: Sendable {
     let rows = RowFeed()
     /// TTL-2: the now-or-never messages.
     let live = LiveRelay()
+    /// What the other nodes say while the log does not answer.
+    let word = NodeWord()
     private let state = Mutex(State())
-    private let cluster: ClusterState
-    private let secret: [UInt8]
-    private let network: any NodeNetwork
+    let cluster: ClusterState
+    let secret: [UInt8]
+    let network: any NodeNetwork
     private let logger: Logger
     private let threads = Mutex<[SystemThread]>([])
-    private let committer = Mutex<Committer?>(nil)
+    let committer = Mutex<Committer?>(nil)
 
     /// - Parameters:
     ///   - secret: a secret of the data folder, equal on all nodes.
@@ -132,7 +134,7 @@ final class NodeLinks: Sendable {
         for outbox in outboxes { outbox.end() }
     }
 
-    private var isStopping: Bool { state.withLock { $0.isStopping } }
+    var isStopping: Bool { state.withLock { $0.isStopping } }
 
     /// SIGPIPE ends the process otherwise when a peer has closed its socket. The signal is for the writing thread.
     private static func ignoreBrokenPipes() {
@@ -158,10 +160,12 @@ final class NodeLinks: Sendable {
     func committed(_ position: LogPosition) {
         let peers = state.withLock { Array($0.members.values) }
         guard !peers.isEmpty else { return }
-        let bytes = NodeFrame.committed(
-            NodeCommitted(row: position.row, chain: position.chain)
-        ).bytes
+        let bytes = Self.committed(position)
         for peer in peers { peer.push(bytes) }
+    }
+
+    private static func committed(_ position: LogPosition) -> [UInt8] {
+        NodeFrame.committed(NodeCommitted(row: position.row, chain: position.chain)).bytes
     }
 
     private func accept(_ listening: Int32) {
@@ -257,6 +261,11 @@ final class NodeLinks: Sendable {
                 case .hello(let hello):
                     guard epoch == nil else { return false }
                     if let refusal = refusal(of: hello) {
+                        // The place of a node without an active role tells a node that is cut off what it lacks.
+                        if refusal.word == .unavailable {
+                            let isActive = state.withLock { $0.epoch != nil }
+                            outbox.push(NodeFrame.hello(self.hello(isActive: isActive)).bytes)
+                        }
                         outbox.push(NodeFrame.error(refusal).bytes)
                         return false
                     }
@@ -265,6 +274,8 @@ final class NodeLinks: Sendable {
                     outbox.push(NodeFrame.hello(self.hello(isActive: true)).bytes)
                     state.withLock { $0.members[ObjectIdentifier(outbox)] = outbox }
                     begin(&talk, hello, outbox)
+                    // A row of before was not sent over the link, and the HELLO may be older than the row.
+                    outbox.push(Self.committed(cluster.applied))
                     let wanted = LivingRunsRow.Run(
                         number: 0, process: hello.process, node: hello.node)
                     cluster.withLock { state in
@@ -276,7 +287,8 @@ final class NodeLinks: Sendable {
                     guard let epoch else { return false }
                     return take(frame.command, frame.run, frame.number, in: epoch)
                 case .ping(let ping):
-                    live.answer(ping, on: outbox)
+                    // With the lease over, another node may be active, and have sent messages to devices.
+                    if cluster.isActive { live.answer(ping, on: outbox) }
                     return true
                 case .listen(let frame):
                     guard let epoch, state.withLock({ $0.epoch == epoch }),
@@ -315,7 +327,11 @@ final class NodeLinks: Sendable {
         }
         let epoch = state.withLock { $0.epoch }
         guard let epoch else {
-            return MartletError(.unavailable, "Node \(name) is not active.", field: "active")
+            return isCutOff
+                ? MartletError(
+                    .unavailable, "Node \(name) is not active, and the log does not answer it.",
+                    field: Self.cutOffField)
+                : MartletError(.unavailable, "Node \(name) is not active.", field: "active")
         }
         guard hello.position.epoch == epoch else {
             return MartletError(
@@ -331,7 +347,7 @@ final class NodeLinks: Sendable {
             ? "\(formats.lowerBound)" : "\(formats.lowerBound) to \(formats.upperBound)"
     }
 
-    private func hello(isActive: Bool) -> NodeHello {
+    func hello(isActive: Bool) -> NodeHello {
         let position = cluster.applied
         return NodeHello(
             position: NodePosition(
@@ -431,6 +447,7 @@ final class NodeLinks: Sendable {
         var met: UInt32?
         while !isStopping {
             figures.refresh(at: ClusterState.now)
+            askOthers()
             guard let target else {
                 usleep(20_000)
                 continue
@@ -456,14 +473,17 @@ final class NodeLinks: Sendable {
                     received: { frame in
                         switch frame {
                         case .hello(let hello):
-                            guard hello.isActive, hello.position.epoch == target.epoch,
-                                LinkFormat.isCommon(hello)
-                            else { return false }
+                            // A node that is not active any more says why behind its HELLO.
+                            guard hello.isActive, hello.position.epoch == target.epoch else {
+                                return true
+                            }
+                            guard LinkFormat.isCommon(hello) else { return false }
                             met = target.epoch
                             begin(&talk, hello, outbox)
                             state.withLock { state in
                                 state.outgoing = outbox
                                 state.outgoingEpoch = target.epoch
+                                state.committed = max(state.committed, hello.position.row)
                                 state.sessions += 1
                                 state.hasTold = false
                             }
@@ -543,6 +563,9 @@ final class NodeLinks: Sendable {
     func mustRead(after row: UInt64) -> Bool {
         !rows.isFed || state.withLock { $0.outgoing == nil || $0.committed > row }
     }
+
+    /// The last row that the active node has told of.
+    var committedRow: UInt64 { state.withLock { $0.committed } }
 
     /// Whether the link to the active node stands.
     var isUp: Bool { state.withLock { $0.outgoing != nil } }
