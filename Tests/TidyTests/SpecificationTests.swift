@@ -28,8 +28,8 @@ struct SpecificationTests {
         let place: String
     }
 
-    /// Names of other people's that look like an ID.
-    private static let foreign: Set = ["SHA-1", "UTF-8"]
+    /// What names of other people's that look like an ID begin with.
+    private static let foreign: Set = ["SHA", "UTF"]
 
     /// The IDs in a file: two or three capital letters, a hyphen, and a number of one or two digits. Bytes are scanned
     /// around each hyphen, because a regular expression over the whole repository takes a minute.
@@ -50,8 +50,9 @@ struct SpecificationTests {
             guard 2...3 ~= letters.count, letters.allSatisfy(isCapital), 1...2 ~= digits.count,
                 digits.allSatisfy(isDigit)
             else { continue }
+            guard !foreign.contains(String(decoding: letters, as: UTF8.self)) else { continue }
             let id = String(decoding: bytes[start..<end], as: UTF8.self)
-            if !foreign.contains(id) { found.append(.init(id: id, place: "\(path):\(line)")) }
+            found.append(.init(id: id, place: "\(path):\(line)"))
         }
         return found
     }
