@@ -44,7 +44,7 @@ extension OverHTTP {
         }
 
         @Test(
-            "GW-1 a body in gzip is what it holds",
+            "GW-16 a body in gzip is what it holds",
             arguments: ["gzip", "GZIP", "x-gzip", "identity, gzip"])
         func unpacked(coding: String) async throws {
             try await ServedGateway.run { served in
@@ -69,7 +69,7 @@ extension OverHTTP {
         }
 
         @Test(
-            "GW-1 every route with JSON or a form unpacks its body",
+            "GW-16 every route with JSON or a form unpacks its body",
             arguments: [
                 ("/fcm/send", #"{"to":"/topics/t","data":{"a":"b"}}"#),
                 ("/iid/v1:batchAdd", #"{"to":"/topics/t","registration_tokens":["x"]}"#),
@@ -95,7 +95,7 @@ extension OverHTTP {
         }
 
         @Test(
-            "GW-1 another coding is refused, and the answer names the right one",
+            "GW-16 another coding is refused, and the answer names the right one",
             arguments: ["br", "deflate", "zstd", "gzip, gzip", "gzip, br", "aes128gcm"])
         func otherCodings(coding: String) async throws {
             try await ServedGateway.run { served in
@@ -114,7 +114,7 @@ extension OverHTTP {
             }
         }
 
-        @Test("GW-1 what is not gzip, or not whole, is refused")
+        @Test("GW-16 what is not gzip, or not whole, is refused")
         func broken() async throws {
             try await ServedGateway.run { served in
                 let peer = try served.peer()
@@ -136,7 +136,7 @@ extension OverHTTP {
             }
         }
 
-        @Test("OPS-5 the bound on a body holds for what comes out of it")
+        @Test("GW-16 OPS-5 the bound on a body holds for what comes out of it")
         func bomb() async throws {
             try await ServedGateway.run { served in
                 let peer = try served.peer()
@@ -175,7 +175,7 @@ extension OverHTTP {
             }
         }
 
-        @Test("GW-1 the body of a call without a server is unpacked too")
+        @Test("GW-16 the body of a call without a server is unpacked too")
         func withoutServer() async throws {
             let world = try await GatewayWorld.open()
             let call = try #require(
@@ -190,7 +190,7 @@ extension OverHTTP {
         }
 
         @Test(
-            "GW-1 over TLS too, with HTTP/2 and HTTP/1.1",
+            "GW-16 over TLS too, with HTTP/2 and HTTP/1.1",
             .enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/curl")),
             arguments: ["2", "1.1"])
         func overTLS(version: String) async throws {
