@@ -84,6 +84,43 @@ struct StoreTests {
         }
     }
 
+    @Test(
+        "OPS-4 nothing is written through a symbolic link in the place of a file, dangling or not",
+        arguments: ["martlet.lock", "data.mdb", "lock.mdb", "journal.0", "journal.1"],
+        [true, false])
+    func link(name: String, isDangling: Bool) throws {
+        let bench = try StoredBench()
+        try bench.reopen { folder in
+            let place = folder + "/" + name
+            let kept = place + ".kept"
+            try FileManager.default.moveItem(atPath: place, toPath: kept)
+            let target = isDangling ? folder + "/elsewhere" : kept
+            try FileManager.default.createSymbolicLink(atPath: place, withDestinationPath: target)
+            let before = isDangling ? nil : try Data(contentsOf: URL(filePath: kept))
+            for purpose in [StoreConfiguration.Purpose.serving, .trial] {
+                var configuration = StoreConfiguration(folder: folder)
+                configuration.purpose = purpose
+                let error = #expect(throws: StoreOpenError.self) { try Store(configuration) }
+                #expect(error?.description.contains("'\(place)'") == true)
+                #expect(error?.description.contains("symbolic link") == true)
+            }
+            #expect(!FileManager.default.fileExists(atPath: folder + "/elsewhere"))
+            if let before { #expect(try Data(contentsOf: URL(filePath: kept)) == before) }
+            try FileManager.default.removeItem(atPath: place)
+            try FileManager.default.moveItem(atPath: kept, toPath: place)
+        }
+    }
+
+    @Test("OPS-4 the folder as a whole may be a symbolic link")
+    func linkedFolder() throws {
+        let bench = try StoredBench()
+        try bench.reopen { folder in
+            try FileManager.default.createSymbolicLink(
+                atPath: folder + ".link", withDestinationPath: folder)
+            try Store(StoreConfiguration(folder: folder + ".link")).close()
+        }
+    }
+
     @Test("A folder that another process holds is refused, until that process has ended")
     func otherProcess() throws {
         let bench = try StoredBench()

@@ -182,6 +182,29 @@ struct HostilityTests {
     }
 
     @Test(
+        "REG-5 a folder that all may write to, and files that others may read, draw a warning",
+        arguments: [
+            ("", 0o777, "chmod 700"), ("", 0o1777, "chmod 700"), ("", 0o2770, nil),
+            ("admin.key", 0o644, "chmod 600"), ("token.key", 0o640, "chmod 600"),
+            ("data.mdb", 0o604, "chmod 600"), ("journal.0", 0o660, "chmod 600"),
+            ("admin.key", 0o400, nil),
+        ] as [(String, Int, String?)])
+    func exposed(name: String, mode: Int, advice: String?) async throws {
+        let folder = TemporaryFolder()
+        var configuration = BrokerConfiguration(folder: folder.path)
+        try await Broker.open(configuration).close()
+        try FileManager.default.setAttributes(
+            [.posixPermissions: 0o700], ofItemAtPath: folder.path)
+        let path = name.isEmpty ? folder.path : folder.path + "/" + name
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path)
+        let log = KeptLog()
+        configuration.logger = log.logger()
+        try await Broker.open(configuration).close()
+        #expect(log.has("chmod") == (advice != nil), "\(log.all)")
+        if let advice { #expect(log.has("warning", advice, name), "\(log.all)") }
+    }
+
+    @Test(
         "OPS-5 a key file with another text, or one that cannot be read, is refused and left as it is",
         arguments: ["admin.key", "token.key"], ["", "x", "link"])
     func strangeKeys(name: String, content: String) async throws {
@@ -203,6 +226,21 @@ struct HostilityTests {
         #expect(error?.description.contains(name) == true)
         if content != "link" {
             #expect(FileManager.default.contents(atPath: path) == Data(content.utf8))
+        }
+    }
+
+    @Test("OPS-5 a key file with another text is called that, and the folder is not at fault")
+    func garbage() async throws {
+        let folder = TemporaryFolder()
+        let configuration = BrokerConfiguration(folder: folder.path)
+        try await Broker.open(configuration).close()
+        let path = folder.path + "/admin.key"
+        for content in [Data([0xFF, 0, 0xC3]), Data(repeating: 0x41, count: 2 << 20)] {
+            try content.write(to: URL(filePath: path))
+            let error = try #require(
+                await #expect(throws: StoreOpenError.self) { try await Broker.open(configuration) })
+            #expect(error.description.contains("'\(path)'"), "\(error)")
+            #expect(!error.description.contains("Choose a folder"), "\(error)")
         }
     }
 

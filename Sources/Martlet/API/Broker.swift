@@ -157,10 +157,19 @@ public final class Broker: Sendable {
         administratorKey = try DataFolder.administratorKey(in: configuration.folder)
         senderCredentials = SenderCredentials(
             store: store, secret: try DataFolder.tokenSecret(in: configuration.folder))
-        for path in DataFolder.exposedKeys(in: configuration.folder) {
+        if DataFolder.isOpenToAll(configuration.folder) {
             configuration.logger.warning(
-                "other users of the system can read a key; chmod 600 keeps it to its owner",
-                metadata: ["file": "\(path)"])
+                "every user of the system can replace files of the data folder; chmod 700 keeps it to its owner",
+                metadata: ["folder": "\(configuration.folder)"])
+        }
+        let exposed = DataFolder.exposedFiles(in: configuration.folder)
+        if !exposed.isEmpty {
+            configuration.logger.warning(
+                "other users of the system can read keys or messages; chmod 600 keeps the files to their owner",
+                metadata: [
+                    "folder": "\(configuration.folder)",
+                    "files": "\(exposed.joined(separator: ", "))",
+                ])
         }
         let cluster = try Self.state(in: configuration.cluster, store)
         let clock: @Sendable () -> Instant =

@@ -73,7 +73,7 @@ enum DataFolder {
     }
 
     /// Reads the secret in a file, or makes a secret if the file is missing.
-    /// - Throws: `StoreOpenError.folder` for a file that cannot be read, or has another text than this program writes:
+    /// - Throws: `StoreOpenError.file` for a file that cannot be read, or has another text than this program writes:
     ///   a short text could be guessed.
     private static func secret(
         _ name: String, in folder: String, byteCount: Int, _ make: () -> String
@@ -82,15 +82,17 @@ enum DataFolder {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         defer { if descriptor >= 0 { close(descriptor) } }
         guard descriptor >= 0 || errno == ENOENT else {
-            throw StoreOpenError.folder(path, errno: errno)
+            throw StoreOpenError.file(path, errno: errno)
         }
         if descriptor >= 0 {
             guard let text = read(descriptor) else {
-                throw StoreOpenError.folder(path, errno: errno)
+                throw StoreOpenError.file(path, errno: errno)
             }
             guard Base64URL.decode(text)?.count == byteCount else {
-                throw StoreOpenError.folder(
-                    path, text: "it is not a key of Martlet; delete the file for a new key")
+                throw StoreOpenError.file(
+                    path,
+                    text: "it has no key of Martlet. Put the right file back, or delete it for a "
+                        + "new key")
             }
             return text
         }
@@ -99,13 +101,22 @@ enum DataFolder {
         return secret
     }
 
-    /// The key files that other users of the system may read.
-    static func exposedKeys(in folder: String) -> [String] {
-        ["admin.key", "token.key", "web-push.key", "bridge.key"].map { folder + "/" + $0 }.filter {
-            path in
-            var status = stat()
-            return stat(path, &status) == 0 && status.st_mode & 0o077 != 0
-        }
+    /// The files with keys and messages that other users of the system may read or write.
+    static func exposedFiles(in folder: String) -> [String] {
+        [
+            "admin.key", "token.key", "web-push.key", "bridge.key", "console.access",
+            "console.sessions", "data.mdb", "journal.0", "journal.1",
+        ].filter { mode(of: folder + "/" + $0) & 0o077 != 0 }
+    }
+
+    /// Whether every user of the system may put files into the folder, and replace those in it. A group that may is no
+    /// fault: orchestrators give a volume to the group of its container.
+    static func isOpenToAll(_ folder: String) -> Bool { mode(of: folder) & 0o002 != 0 }
+
+    /// 0 for a file that is not there.
+    private static func mode(of path: String) -> mode_t {
+        var status = stat()
+        return stat(path, &status) == 0 ? status.st_mode : 0
     }
 
     static func writeTokenURL(_ url: String, in folder: String) throws {
@@ -122,8 +133,13 @@ enum DataFolder {
     }
 
     /// Reads the text of a small file, without blanks at the end.
+    /// - Returns: nil with `errno` for a file that cannot be read.
     static func read(_ descriptor: Int32) -> String? {
-        guard let file = try? EditedText(descriptor: descriptor) else { return nil }
+        let file: EditedText
+        do throws(PrivateFile.Failure) { file = try EditedText(descriptor: descriptor) } catch {
+            errno = error.code
+            return nil
+        }
         var text = String(decoding: file.bytes, as: UTF8.self)
         while text.last?.isWhitespace == true { text.removeLast() }
         return text
@@ -131,7 +147,7 @@ enum DataFolder {
 
     /// Writes a file whole or not at all, also in a crash.
     /// - Parameter isLocked: locks the file before it has its name.
-    /// - Throws: `StoreOpenError.folder`.
+    /// - Throws: `StoreOpenError.file`.
     @discardableResult
     static func write(
         _ text: String, to path: String, isLocked: Bool = false
@@ -141,7 +157,7 @@ enum DataFolder {
                 (file) throws(PrivateFile.Failure) in if isLocked { try PrivateFile.lock(file) }
             }
         } catch {
-            throw StoreOpenError.folder(path, text: error.text)
+            throw StoreOpenError.file(path, text: error.text)
         }
     }
 }

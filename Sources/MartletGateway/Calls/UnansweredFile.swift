@@ -45,7 +45,7 @@ final class UnansweredFile: Sendable {
     init?(in folder: String, window: Duration, now: Int64 = UnansweredFile.now) {
         guard let boot = Self.boot() else { return nil }
         let path = folder + "/gateway.unanswered"
-        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { return nil }
         let header = Self.row(Self.magic + boot)
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0,

@@ -111,16 +111,16 @@ struct DataFile: ~Copyable {
     /// Restores the state of a checkpoint: both meta pages become the checkpoint's meta page.
     static func restore(_ base: JournalFile.Base, at path: String) throws(StoreOpenError) {
         invariant(base.meta.count == Self.metaBytes, "A checkpoint has a whole meta page.")
-        let descriptor = open(path, O_RDWR | O_CLOEXEC)
+        let descriptor = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else {
-            throw .folder(path, errno: errno)
+            throw .file(path, errno: errno)
         }
         defer { close(descriptor) }
         for number in 0..<2 {
             var page = base.meta
             page[0] = UInt8(number)
             guard pwrite(descriptor, page, page.count, off_t(number * base.pageBytes)) == page.count
-            else { throw .folder(path, text: String(cString: strerror(errno))) }
+            else { throw .file(path, text: String(cString: strerror(errno))) }
         }
     }
 
@@ -130,7 +130,7 @@ struct DataFile: ~Copyable {
         self.path = path
         byteCount = 0
         guard descriptor >= 0 else {
-            guard errno == ENOENT else { throw .folder(path, errno: errno) }
+            guard errno == ENOENT else { throw .file(path, errno: errno) }
             return nil
         }
         var status = stat()
@@ -260,7 +260,7 @@ struct DataFile: ~Copyable {
             let read = buffer.withUnsafeMutableBytes {
                 pread(descriptor, $0.baseAddress! + done, count - done, off_t(offset + done))
             }
-            guard read >= 0 else { throw .folder(path, errno: errno) }
+            guard read >= 0 else { throw .file(path, errno: errno) }
             guard read > 0 else { throw damaged("it ends too early") }
             done += read
         }

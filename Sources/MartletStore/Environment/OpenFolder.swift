@@ -45,6 +45,7 @@ struct OpenFolder {
         checkingCopy: @Sendable (_ byteCount: Int) -> Void = { _ in }
     ) throws {
         try Self.requireNoRestore(in: folder)
+        try Self.requireNoLinks(in: folder)
         if purpose != .serving, Migration.isToBeEnded(in: folder) {
             throw StoreOpenError.unfinishedMigration(folder)
         }
@@ -196,6 +197,17 @@ struct OpenFolder {
         }
     }
 
+    /// Refuses symbolic links in the place of files that are written. LMDB follows links, so the look is before LMDB's.
+    private static func requireNoLinks(in folder: String) throws(StoreOpenError) {
+        for name in ["martlet.lock", "data.mdb", "lock.mdb"] + Journal.names {
+            var status = stat()
+            let path = folder + "/" + name
+            guard lstat(path, &status) != 0 || status.st_mode & S_IFMT != S_IFLNK else {
+                throw .link(path)
+            }
+        }
+    }
+
     private static var flags: UInt32 {
         UInt32(MDB_NOTLS) | UInt32(MDB_NORDAHEAD)
     }
@@ -344,8 +356,8 @@ struct OpenFolder {
     /// a full disk would end the process.
     private static func takeRoomForReaders(in folder: String) throws(StoreOpenError) {
         let path = folder + "/lock.mdb"
-        let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw .folder(path, errno: errno) }
+        let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw .file(path, errno: errno) }
         defer { Glibc.close(descriptor) }
         // LMDB has a cache line of 64 bytes for each reader, and a head of less than a page.
         let byteCount = off_t(64 * readersMax + 4096)
@@ -360,11 +372,11 @@ struct OpenFolder {
     /// Takes an exclusive lock on the folder. The kernel drops the lock when the process ends in any way.
     static func lock(_ folder: String) throws -> Int32 {
         let path = folder + "/martlet.lock"
-        let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else {
             // A failing disk may have become read-only under its broker, which can still be read beside.
             if errno == EROFS, isLocked(path) { throw StoreOpenError.inUse(folder) }
-            throw StoreOpenError.folder(path, errno: errno)
+            throw errno == ELOOP ? StoreOpenError.link(path) : .folder(path, errno: errno)
         }
         // A process that is being started holds copies of this process's descriptors until exec. A lock can
         // therefore outlive its owner for a moment.

@@ -8,8 +8,10 @@ import MartletRows
 
 /// The reason why a data folder cannot be opened, with the remedy.
 package enum StoreOpenError: Error, Sendable, CustomStringConvertible {
-    /// The folder or a file in the folder cannot be created, opened or synced.
+    /// The folder cannot be created, opened or synced.
     case folder(String, text: String)
+    /// A file of the folder cannot be created, opened or used.
+    case file(String, text: String)
     /// The disk has no room for the files of the folder.
     case full(String, text: String)
     /// Another process has locked the folder.
@@ -38,6 +40,8 @@ package enum StoreOpenError: Error, Sendable, CustomStringConvertible {
         switch self {
         case .folder(let folder, let text):
             "The data folder '\(folder)' cannot be opened: \(text). Choose a folder that can be written."
+        case .file(let file, let text):
+            "The file '\(file)' of the data folder cannot be used: \(text)."
         case .full(let folder, let text):
             """
             The disk of the data folder '\(folder)' has no room (\(text)). Make room, and start again; \
@@ -114,18 +118,38 @@ extension StoreOpenError {
         )
     }
 
-    /// `folder` for an error of the system. For a refused access the text names the owner, because a folder is often
-    /// restored or started by another user.
+    /// `folder` for an error of the system.
     package static func folder(_ path: String, errno code: Int32) -> StoreOpenError {
-        var text = String(cString: strerror(code))
+        .folder(path, text: reason(code, at: path))
+    }
+
+    /// `file` for an error of the system.
+    package static func file(_ path: String, errno code: Int32) -> StoreOpenError {
+        code == ELOOP ? .link(path) : .file(path, text: reason(code, at: path))
+    }
+
+    /// `file` for a symbolic link in the place of a file that is written. Who may put a name into the folder could make
+    /// the broker write to another file with it.
+    static func link(_ path: String) -> StoreOpenError {
+        .file(
+            path,
+            text: """
+                it is a symbolic link, and Martlet writes through none. Move the file itself here; the folder \
+                as a whole may be a link
+                """)
+    }
+
+    /// For a refused access the text names the owner, because a folder is often restored or started by another user.
+    private static func reason(_ code: Int32, at path: String) -> String {
+        let text = String(cString: strerror(code))
         var status = stat()
-        if code == EACCES, stat(path, &status) == 0, status.st_uid != geteuid() {
-            text += """
-                ; the file belongs to user \(status.st_uid), and this program runs as user \(geteuid()): \
-                start it as the owner, or give the folder to its user with chown -R
-                """
+        guard code == EACCES, stat(path, &status) == 0, status.st_uid != geteuid() else {
+            return text
         }
-        return .folder(path, text: text)
+        return text + """
+            ; the file belongs to user \(status.st_uid), and this program runs as user \(geteuid()): \
+            start it as the owner, or give the folder to its user with chown -R
+            """
     }
 
     /// `full` or `damaged` if the error says so.

@@ -26,7 +26,7 @@ package struct StoreOwner: Equatable {
         let code = errno
         // On a full disk the folder may be opened all the same. Without an owner nobody reads beside.
         guard ftruncate(descriptor, 0) == 0 else {
-            throw .folder("martlet.lock", text: String(cString: strerror(code)))
+            throw .file("martlet.lock", text: String(cString: strerror(code)))
         }
     }
 

@@ -67,7 +67,7 @@ final class JournalFile {
     /// - Parameter creating: creates a missing file; otherwise the result for a missing file is nil.
     init?(at path: String, creating: Bool) throws(StorageError) {
         self.path = path
-        let flags = O_RDWR | O_CLOEXEC | O_DSYNC | (creating ? O_CREAT : 0)
+        let flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_DSYNC | (creating ? O_CREAT : 0)
         var opened = open(path, flags | Int32(MARTLET_O_DIRECT), 0o600)
         // Some file systems, such as those in memory, do not support O_DIRECT.
         if opened < 0, errno == EINVAL { opened = open(path, flags, 0o600) }
