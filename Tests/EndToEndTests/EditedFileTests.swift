@@ -72,6 +72,23 @@ struct EditedFileTests {
         #expect(made.status == 0, "\(made)")
     }
 
+    @Test("OPS-2 a broker beside a service called martlet starts, and says what it passes over")
+    func services() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let broker = try desk.start(
+            ["serve", "--port", "0"],
+            environment: [
+                "MARTLET_PORT": "tcp://10.0.0.1:5228", "MARTLET_SERVICE_HOST": "10.0.0.1",
+            ])
+        #expect(desk.firstLine(broker).contains("Martlet listens on"))
+        let said = end(broker, desk).err
+        #expect(said.contains("variables=MARTLET_PORT, MARTLET_SERVICE_HOST"), "\(said)")
+        let refused = desk.finish(
+            try desk.start(["serve"], environment: ["MARTLET_SERVICE_HOSTS": "10.0.0.1"]))
+        #expect(refused.status == 64 && refused.err.contains("MARTLET_SERVICE_HOSTS"), "\(refused)")
+    }
+
     @Test(
         "OPS-2 keys and the files of a data folder are read in every form",
         arguments: Form.allCases)

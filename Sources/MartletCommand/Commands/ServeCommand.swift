@@ -110,6 +110,12 @@ private struct Serving {
                 "the data folder is that of MARTLET_DATA, and the file of settings names another",
                 metadata: ["file": "\(file)", "data": "\(folder)"])
         }
+        let serviceVariables = Settings.serviceVariables
+        if !serviceVariables.isEmpty {
+            logger.notice(
+                "variables that Kubernetes sets for a service called martlet are no settings",
+                metadata: ["variables": "\(serviceVariables.joined(separator: ", "))"])
+        }
         let metrics: MetricsListener?
         let gateway: (any PreparedGateway)?
         do {

@@ -76,6 +76,15 @@ enum Settings {
     /// Martlet's variables of the environment. The files that give a container or a service its variables are edited as
     /// settings are, and pass a CR at the end of a line on.
     static var environment: [String: String] {
+        prefixed.filter { !ServiceVariables.contain($0.key, $0.value) }
+    }
+
+    /// The names of variables that Kubernetes sets for a service called `martlet`, and that are passed over.
+    static var serviceVariables: [String] {
+        prefixed.filter { ServiceVariables.contain($0.key, $0.value) }.keys.sorted()
+    }
+
+    private static var prefixed: [String: String] {
         ProcessInfo.processInfo.environment.filter { $0.key.hasPrefix("MARTLET_") }
             .mapValues { trimmed($0[...]) }
     }
