@@ -472,7 +472,10 @@ let package = Package(
             swiftSettings: common),
         .testTarget(
             name: "MartletCommandTests",
-            dependencies: ["MartletAnswers", "MartletCommand", "MartletFiles", "Martlet", "CLMDB"],
+            dependencies: [
+                "MartletAnswers", "MartletCommand", "MartletFiles", "Martlet", "CLMDB",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
             swiftSettings: common),
         .testTarget(name: "TidyTests", swiftSettings: common),
         .testTarget(

@@ -34,6 +34,22 @@ struct CommandTests {
         #expect(try desk.run("check").status == 0)
     }
 
+    @Test("OPS-1 a value may begin with a hyphen, also one that looks like an option")
+    func hyphens() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        #expect(try desk.run("project", "create", "tides").status == 0)
+        for words in [
+            ["--title", "-5 degrees"], ["--body", "-1"], ["--title", "--json"],
+            ["--data", "-k=-v"], ["--title=-5 degrees"], ["--collapse-key", "-c"],
+        ] {
+            let sent = desk.finish(
+                try desk.start(["send", "--project", "tides", "--topic", "-storms"] + words))
+            #expect(sent.status == 0, "\(words): \(sent)")
+        }
+        #expect(try desk.run("key", "create", "--project", "tides", "--name", "-n").status == 0)
+    }
+
     @Test("CON-6 a caret stands below the byte at fault")
     func caret() throws {
         let desk = try Desk()

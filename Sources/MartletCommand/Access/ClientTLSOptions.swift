@@ -11,11 +11,13 @@ struct ClientTLSOptions: ParsableArguments {
     var tls = false
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "Connect over TLS, and trust the certificates in this PEM file.", valueName: "file"))
     var ca: String?
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "A PEM file with this client's certificate and key, if the broker asks for one.",
             valueName: "file"))

@@ -272,7 +272,7 @@ extension ClientOptions {
 /// The option for the data folder, on a command line.
 struct FolderOptions: ParsableArguments {
     @Option(
-        name: [.customLong("data"), .customLong("data-folder")],
+        name: [.customLong("data"), .customLong("data-folder")], parsing: .unconditional,
         help: ArgumentHelp(
             "The data folder (default: MARTLET_DATA, else ./martlet-data).", valueName: "dir"))
     var folder: String?
@@ -282,7 +282,7 @@ struct FolderOptions: ParsableArguments {
 
 /// The options for a project and its sender's connection, on a command line.
 struct SenderOptions: ParsableArguments {
-    @Option(help: "The project.")
+    @Option(parsing: .unconditional, help: "The project.")
     var project: String
 
     @OptionGroup var connection: ConnectionOptions
@@ -298,15 +298,16 @@ struct SenderOptions: ParsableArguments {
 /// The options for a sender's connection, on a command line.
 struct ConnectionOptions: ParsableArguments {
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "A server key of the project (or MARTLET_KEY): ask the broker at --host and --port as a "
                 + "sender. Without one, work as administrator of the data folder."))
     var key: String?
 
-    @Option(help: "The broker's address, with a key.")
+    @Option(parsing: .unconditional, help: "The broker's address, with a key.")
     var host = "127.0.0.1"
 
-    @Option(help: "The broker's port, with a key.")
+    @Option(parsing: .unconditional, help: "The broker's port, with a key.")
     var port = Limits.defaultPort
 
     @OptionGroup var tls: ClientTLSOptions

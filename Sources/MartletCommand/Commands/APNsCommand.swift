@@ -31,13 +31,16 @@ struct APNsCommand: AsyncParsableCommand {
         @Argument(help: "The key ID: 10 characters.")
         var id: String
 
-        @Option(help: "The project.")
+        @Option(parsing: .unconditional, help: "The project.")
         var project: String
 
-        @Option(help: ArgumentHelp("The team ID: 10 characters.", valueName: "team"))
+        @Option(
+            parsing: .unconditional,
+            help: ArgumentHelp("The team ID: 10 characters.", valueName: "team"))
         var team: String
 
         @Option(
+            parsing: .unconditional,
             help: ArgumentHelp(
                 "The file with the key (default: standard input).", valueName: "file"))
         var file: String?
@@ -66,7 +69,7 @@ struct APNsCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List a project's keys for Apple's push service, without their secrets.")
 
-        @Option(help: "The project.")
+        @Option(parsing: .unconditional, help: "The project.")
         var project: String
 
         @OptionGroup var folder: FolderOptions
@@ -90,7 +93,7 @@ struct APNsCommand: AsyncParsableCommand {
         @Argument(help: "The key ID, as `martlet apns key list` shows it.")
         var id: String
 
-        @Option(help: "The project.")
+        @Option(parsing: .unconditional, help: "The project.")
         var project: String
 
         @OptionGroup var folder: FolderOptions

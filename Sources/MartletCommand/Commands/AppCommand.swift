@@ -11,10 +11,10 @@ struct AppOptions: ParsableArguments {
     @Argument(help: "The app: a package name or bundle ID.")
     var name: String
 
-    @Option(help: "android, apple or web.")
+    @Option(parsing: .unconditional, help: "android, apple or web.")
     var platform: ListenCommand.PlatformName
 
-    @Option(help: "The project.")
+    @Option(parsing: .unconditional, help: "The project.")
     var project: String
 }
 
@@ -60,7 +60,7 @@ struct AppCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List a project's apps, with the number of their instances.")
 
-        @Option(help: "The project.")
+        @Option(parsing: .unconditional, help: "The project.")
         var project: String
 
         @OptionGroup var folder: FolderOptions

@@ -21,6 +21,7 @@ struct CheckCommand: ReportingCommand {
             """)
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "Verify this backup instead: a folder that `martlet backup` made, a file with its stream, or "
                 + "- for standard input.", valueName: "backup"))

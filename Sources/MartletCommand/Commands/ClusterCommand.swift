@@ -29,6 +29,7 @@ struct ClusterCommand: AsyncParsableCommand {
 /// The log of a cluster.
 struct ClusterLogOptions: ParsableArguments {
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp("The cluster's log: a connection URI of PostgreSQL.", valueName: "uri"))
     var cluster: String
 }

@@ -30,12 +30,14 @@ struct ClusterJoinCommand: ReportingCommand {
     var places: [String]
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "Take the backup from the node that serves here. Administrators of other machines need TLS.",
             valueName: "host:port"))
     var from: String?
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "A file with the administrator key, for --from: a copy of 'admin.key' of any node.",
             valueName: "file"))

@@ -25,6 +25,7 @@ package protocol ClusterPart: Sendable {
 /// Where `martlet serve` is a node of a cluster.
 struct NodeOptions: ParsableArguments {
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "Serve as a node of the cluster whose log is here: a connection URI of PostgreSQL, such as "
                 + "postgresql://martlet@db1,db2/martlet?passfile=/etc/martlet/pgpass.",
@@ -32,10 +33,12 @@ struct NodeOptions: ParsableArguments {
     var cluster: String?
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp("The name of this node in the cluster.", valueName: "name"))
     var node: String?
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "Where the other nodes reach this node. The node listens there.", valueName: "host:port"
         ))

@@ -18,6 +18,7 @@ struct ClusterHandoverCommand: ReportingCommand {
             """)
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "The node that is to be active (default: the follower with the most rows).",
             valueName: "node"))

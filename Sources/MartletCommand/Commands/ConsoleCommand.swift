@@ -29,13 +29,14 @@ struct ConsoleCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Print an address that opens the console once, within an hour.")
 
-        @Option(help: "Only this project.")
+        @Option(parsing: .unconditional, help: "Only this project.")
         var project: String?
 
-        @Option(help: "viewer, sender or administrator.")
+        @Option(parsing: .unconditional, help: "viewer, sender or administrator.")
         var role = ConsoleRole.administrator
 
         @Option(
+            parsing: .unconditional,
             help: "The gateway's URL, as the browser reaches it (default: of the running gateway).")
         var url: String?
 
@@ -75,10 +76,10 @@ extension ConsoleCommand.User {
         @Argument(help: "The user's name: 1 to 64 of a-z, A-Z, 0-9, '.', '_', '@' and '-'.")
         var name: String
 
-        @Option(help: "viewer, sender or administrator.")
+        @Option(parsing: .unconditional, help: "viewer, sender or administrator.")
         var role = ConsoleRole.viewer
 
-        @Option(help: "Only this project (default: all projects).")
+        @Option(parsing: .unconditional, help: "Only this project (default: all projects).")
         var project: String?
 
         @OptionGroup var folder: FolderOptions
@@ -176,13 +177,13 @@ struct AuditCommand: ReportingCommand {
             "Show who did what in the console and by commands, when and from where; the newest first."
     )
 
-    @Option(help: "Only actions in this project.")
+    @Option(parsing: .unconditional, help: "Only actions in this project.")
     var project: String?
 
-    @Option(help: "Actions to list at most.")
+    @Option(parsing: .unconditional, help: "Actions to list at most.")
     var limit = 100
 
-    @Option(help: "Go on before the number that another call ended with.")
+    @Option(parsing: .unconditional, help: "Go on before the number that another call ended with.")
     var before: UInt64?
 
     @OptionGroup var folder: FolderOptions

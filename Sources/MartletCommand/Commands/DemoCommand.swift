@@ -21,13 +21,15 @@ struct DemoCommand: ReportingCommand {
             the commands to try are printed. The data folder is temporary and removed at the end.
             """)
 
-    @Option(help: "How many devices.")
+    @Option(parsing: .unconditional, help: "How many devices.")
     var devices = 5000
 
-    @Option(help: "The seed of the random subscriptions.")
+    @Option(parsing: .unconditional, help: "The seed of the random subscriptions.")
     var seed: UInt64 = 1
 
-    @Option(help: "How the devices' connections are served: io_uring, epoll, or auto.")
+    @Option(
+        parsing: .unconditional,
+        help: "How the devices' connections are served: io_uring, epoll, or auto.")
     var transport = TransportOption.auto
 
     @Flag(help: "End after the demo, in a terminal too.")

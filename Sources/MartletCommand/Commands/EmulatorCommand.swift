@@ -26,27 +26,34 @@ struct EmulatorCommand: ReportingCommand {
             code that gives the address to the SDK.
             """)
 
-    @Option(help: "The project.")
+    @Option(parsing: .unconditional, help: "The project.")
     var project = "emulator"
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "The address for SDKs; port 0 lets the system choose.", valueName: "host:port"))
     var http = "127.0.0.1:\(Limits.httpPort)"
 
-    @Option(help: "The address for devices and senders of the binary protocol.")
+    @Option(
+        parsing: .unconditional, help: "The address for devices and senders of the binary protocol."
+    )
     var host = "127.0.0.1"
 
-    @Option(help: "The port for devices and senders; 0 lets the system choose.")
+    @Option(
+        parsing: .unconditional, help: "The port for devices and senders; 0 lets the system choose."
+    )
     var port = UInt16(Limits.defaultPort)
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "The address of the gateway as SDKs reach it, for example from outside of a container "
                 + "(default: the address of --http).", valueName: "url"))
     var url: String?
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "Write the credentials file of SDKs here, in place of the temporary folder; removed at "
                 + "the end.", valueName: "file"))

@@ -18,7 +18,7 @@ struct FanoutsCommand: ReportingCommand {
             until others have ended come last, with their place.
             """)
 
-    @Option(help: "Only those of this project.")
+    @Option(parsing: .unconditional, help: "Only those of this project.")
     var project: String?
 
     @OptionGroup var connection: ConnectionOptions

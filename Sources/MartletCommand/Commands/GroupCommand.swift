@@ -129,7 +129,7 @@ struct GroupOptions: ParsableArguments {
     @Argument(help: "The group's name.")
     var name: String
 
-    @Option(help: "The group's key, as `martlet group create` printed it.")
+    @Option(parsing: .unconditional, help: "The group's key, as `martlet group create` printed it.")
     var groupKey: String
 }
 

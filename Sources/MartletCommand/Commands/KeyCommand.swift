@@ -16,10 +16,10 @@ struct KeyCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Create a server key. It is printed this once.")
 
-        @Option(help: "The project.")
+        @Option(parsing: .unconditional, help: "The project.")
         var project: String
 
-        @Option(help: "What people call it.")
+        @Option(parsing: .unconditional, help: "What people call it.")
         var name = "default"
 
         @OptionGroup var folder: FolderOptions
@@ -40,7 +40,7 @@ struct KeyCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List a project's server keys, without their secrets.")
 
-        @Option(help: "The project.")
+        @Option(parsing: .unconditional, help: "The project.")
         var project: String
 
         @OptionGroup var folder: FolderOptions
@@ -61,7 +61,7 @@ struct KeyCommand: AsyncParsableCommand {
         @Argument(help: "The key's ID, as `martlet key list` shows it.")
         var id: String
 
-        @Option(help: "The project.")
+        @Option(parsing: .unconditional, help: "The project.")
         var project: String
 
         @OptionGroup var folder: FolderOptions

@@ -28,24 +28,27 @@ struct ListenCommand: ReportingCommand {
             "text"; with --json a line with "event":"upstream" tells that.
             """)
 
-    @Option(help: "The project.")
+    @Option(parsing: .unconditional, help: "The project.")
     var project: String
 
-    @Option(help: "The app: a package name or bundle ID.")
+    @Option(parsing: .unconditional, help: "The app: a package name or bundle ID.")
     var app: String
 
-    @Option(help: "android, apple or web.")
+    @Option(parsing: .unconditional, help: "android, apple or web.")
     var platform: PlatformName = .android
 
-    @Option(help: "Subscribe to this topic; may be given again.")
+    @Option(
+        parsing: .unconditionalSingleValue, help: "Subscribe to this topic; may be given again.")
     var topic: [String] = []
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "The state file (default: martlet-PROJECT-APP.json here).", valueName: "path"))
     var state: String?
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             """
             The project's registration key, for a first run (default: the key in the data folder \
@@ -54,6 +57,7 @@ struct ListenCommand: ReportingCommand {
     var registrationKey: String?
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "A file with a ticket of the app's server, for a first run; - means standard input.",
             valueName: "file"))
@@ -62,12 +66,14 @@ struct ListenCommand: ReportingCommand {
     @OptionGroup var folder: FolderOptions
 
     @Option(
+        parsing: .unconditional,
         help:
             "The broker's address (default: that of the broker that serves the folder, else 127.0.0.1)."
     )
     var host: String?
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "The broker's port (default: that of the broker that serves the folder, else "
                 + "\(Limits.defaultPort))."))
@@ -75,25 +81,29 @@ struct ListenCommand: ReportingCommand {
 
     @OptionGroup var tls: ClientTLSOptions
 
-    @Option(help: "How awake the device is: active, background or doze.")
+    @Option(parsing: .unconditional, help: "How awake the device is: active, background or doze.")
     var deviceState: StateName = .active
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp("Doze for so many seconds, then be active.", valueName: "seconds"))
     var dozeSeconds: Double?
 
     @Option(
+        parsing: .unconditionalSingleValue,
         help: ArgumentHelp(
             "Send this to the project's senders first; may be given again.", valueName: "text"))
     var sendUpstream: [String] = []
 
     @Option(
+        parsing: .unconditional,
         help:
             "End after so many messages; with 0, which needs --send-upstream, when everything is sent."
     )
     var count: Int?
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "End after so many seconds; with 1 where --count messages have not come by then.",
             valueName: "seconds"))

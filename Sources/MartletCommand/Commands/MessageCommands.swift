@@ -46,7 +46,7 @@ struct ReceiptsCommand: ReportingCommand {
             come again. Ctrl-C ends with 0.
             """)
 
-    @Option(help: "End after so many receipts.")
+    @Option(parsing: .unconditional, help: "End after so many receipts.")
     var count: Int?
 
     @OptionGroup var sender: SenderOptions
@@ -113,10 +113,10 @@ struct RotateCommand: ReportingCommand {
     @Argument(help: ArgumentHelp("The device's state file.", valueName: "path"))
     var state: String
 
-    @Option(help: "The broker's address.")
+    @Option(parsing: .unconditional, help: "The broker's address.")
     var host = "127.0.0.1"
 
-    @Option(help: "The broker's port.")
+    @Option(parsing: .unconditional, help: "The broker's port.")
     var port = Limits.defaultPort
 
     @OptionGroup var tls: ClientTLSOptions

@@ -18,7 +18,7 @@ struct ProjectCommand: AsyncParsableCommand {
         var id: String
 
         @Option(
-            name: .customLong("condition-topics"),
+            name: .customLong("condition-topics"), parsing: .unconditional,
             help: """
                 Distinct topics that one of its conditions may name, 1 to 64, in place of the broker's \
                 limit.
@@ -65,34 +65,39 @@ struct ProjectCommand: AsyncParsableCommand {
         @Argument(help: "Its ID.")
         var id: String
 
-        @Option(help: "Its share of the delivery capacity beside those of others, 1 to 1000.")
+        @Option(
+            parsing: .unconditional,
+            help: "Its share of the delivery capacity beside those of others, 1 to 1000.")
         var weight: Int?
 
         @Option(
+            parsing: .unconditional,
             help: ArgumentHelp(
                 "What becomes of a message to many when too many are in progress: defer or refuse.",
                 valueName: "policy"))
         var onOverload: Overload?
 
         @Option(
-            name: .customLong("condition-topics"),
+            name: .customLong("condition-topics"), parsing: .unconditional,
             help: "Distinct topics that one of its conditions may name, 1 to 64.")
         var conditionTopicsMax: Int?
 
         @Option(
+            parsing: .unconditional,
             help: ArgumentHelp(
                 "What a new device must present: key, ticket or open (nothing).",
                 valueName: "policy"))
         var registration: Registration?
 
         @Option(
+            parsing: .unconditional,
             help: ArgumentHelp(
                 "Topics that a device may subscribe itself to: all, none, or those that begin with a "
                     + "prefix of a list with commas.", valueName: "policy"))
         var topics: TopicPolicyArgument?
 
         @Option(
-            name: .customLong("limit"),
+            name: .customLong("limit"), parsing: .unconditionalSingleValue,
             help: ArgumentHelp(
                 "Sets a limit of the project's own, in place of the broker's. Names: "
                     + ProjectLimitSetting.list + ".", valueName: "name=value|broker"))

@@ -41,10 +41,10 @@ struct SubscribersCommand: ReportingCommand {
     @Argument(help: "The topic.")
     var topic: String
 
-    @Option(help: "Go on after the cursor that another call ended with.")
+    @Option(parsing: .unconditional, help: "Go on after the cursor that another call ended with.")
     var after = ""
 
-    @Option(help: "Tokens to list at most.")
+    @Option(parsing: .unconditional, help: "Tokens to list at most.")
     var limit = 1000
 
     @OptionGroup var sender: SenderOptions
@@ -78,10 +78,12 @@ struct AudienceCommand: ReportingCommand {
     @Flag(help: "List the instances' tokens instead of counting them.")
     var tokens = false
 
-    @Option(help: "With --tokens: go on after the cursor that another call ended with.")
+    @Option(
+        parsing: .unconditional,
+        help: "With --tokens: go on after the cursor that another call ended with.")
     var after = ""
 
-    @Option(help: "With --tokens: tokens to list at most.")
+    @Option(parsing: .unconditional, help: "With --tokens: tokens to list at most.")
     var limit = 1000
 
     @OptionGroup var sender: SenderOptions

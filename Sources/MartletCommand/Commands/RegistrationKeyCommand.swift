@@ -21,10 +21,10 @@ struct RegistrationKeyCommand: AsyncParsableCommand {
                 while its policy is `martlet project set --registration key`.
                 """)
 
-        @Option(help: "The project.")
+        @Option(parsing: .unconditional, help: "The project.")
         var project: String
 
-        @Option(help: "What people call it.")
+        @Option(parsing: .unconditional, help: "What people call it.")
         var name = "default"
 
         @OptionGroup var folder: FolderOptions
@@ -45,7 +45,7 @@ struct RegistrationKeyCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List a project's registration keys, without their secrets.")
 
-        @Option(help: "The project.")
+        @Option(parsing: .unconditional, help: "The project.")
         var project: String
 
         @OptionGroup var folder: FolderOptions
@@ -70,7 +70,7 @@ struct RegistrationKeyCommand: AsyncParsableCommand {
         @Argument(help: "The key's ID, as `martlet registration-key list` shows it.")
         var id: String
 
-        @Option(help: "The project.")
+        @Option(parsing: .unconditional, help: "The project.")
         var project: String
 
         @OptionGroup var folder: FolderOptions

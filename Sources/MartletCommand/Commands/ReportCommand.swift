@@ -27,25 +27,30 @@ struct ReportCommand: ReportingCommand {
         help: "A message ID, as `martlet send` printed it, its number, or a project.")
     var subject: String?
 
-    @Option(help: "The project.")
+    @Option(parsing: .unconditional, help: "The project.")
     var project: String?
 
     @Flag(help: "Of a message: list the tokens of those that have not got it.")
     var missing = false
 
-    @Option(help: "With --missing: go on after the cursor that another call ended with.")
+    @Option(
+        parsing: .unconditional,
+        help: "With --missing: go on after the cursor that another call ended with.")
     var after: String?
 
-    @Option(help: "With --missing: tokens to list at most (default: 1000).")
+    @Option(
+        parsing: .unconditional, help: "With --missing: tokens to list at most (default: 1000).")
     var limit: Int?
 
-    @Option(help: "Of a project: how many days up to today (default: 30).")
+    @Option(parsing: .unconditional, help: "Of a project: how many days up to today (default: 30).")
     var days: Int?
 
-    @Option(help: "Of a project: only instances of this app.")
+    @Option(parsing: .unconditional, help: "Of a project: only instances of this app.")
     var app: String?
 
-    @Option(help: "Of a project: a row for each day, app or platform (default: day).")
+    @Option(
+        parsing: .unconditional,
+        help: "Of a project: a row for each day, app or platform (default: day).")
     var by: Grouping?
 
     @OptionGroup var connection: ConnectionOptions

@@ -36,70 +36,81 @@ struct SendCommand: ReportingCommand {
         parsing: .unconditional, help: "Send to the instance with this registration token.")
     var token: String?
 
-    @Option(help: "Send to all subscribers of this topic.")
+    @Option(parsing: .unconditional, help: "Send to all subscribers of this topic.")
     var topic: String?
 
-    @Option(help: "Send to all instances that satisfy this condition.")
+    @Option(parsing: .unconditional, help: "Send to all instances that satisfy this condition.")
     var condition: String?
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp("Send to the members of the group with this key.", valueName: "key"))
     var group: String?
 
     @OptionGroup var several: SeveralTargets
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "Read the message, its target included, from a JSON file; - is standard input.",
             valueName: "path"))
     var file: String?
 
-    @Option(help: "The notification's title.")
+    @Option(parsing: .unconditional, help: "The notification's title.")
     var title: String?
 
-    @Option(help: "The notification's body.")
+    @Option(parsing: .unconditional, help: "The notification's body.")
     var body: String?
 
-    @Option(help: "The URL of the notification's image.")
+    @Option(parsing: .unconditional, help: "The URL of the notification's image.")
     var image: String?
 
-    @Option(help: ArgumentHelp("Data for the app; may be given again.", valueName: "key=value"))
+    @Option(
+        parsing: .unconditionalSingleValue,
+        help: ArgumentHelp("Data for the app; may be given again.", valueName: "key=value"))
     var data: [String] = []
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "For how many seconds the message is of interest; by default as long as the project allows.",
             valueName: "seconds"))
     var ttl: UInt32?
 
-    @Option(help: "normal or high.")
+    @Option(parsing: .unconditional, help: "normal or high.")
     var priority: Priority?
 
-    @Option(help: "Replace a stored message with the same key.")
+    @Option(parsing: .unconditional, help: "Replace a stored message with the same key.")
     var collapseKey: String?
 
-    @Option(help: ArgumentHelp("Only to instances of this app.", valueName: "app"))
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp("Only to instances of this app.", valueName: "app"))
     var restrictedPackageName: String?
 
-    @Option(help: "The number on the app's icon, on Apple's platforms.")
+    @Option(parsing: .unconditional, help: "The number on the app's icon, on Apple's platforms.")
     var apnsBadge: UInt32?
 
-    @Option(help: "The sound, on Apple's platforms.")
+    @Option(parsing: .unconditional, help: "The sound, on Apple's platforms.")
     var apnsSound: String?
 
     @Flag(help: "Wake the app without showing anything, on Apple's platforms.")
     var apnsContentAvailable = false
 
-    @Option(help: "Send it once, however often this command is repeated with this key in 24 hours.")
+    @Option(
+        parsing: .unconditional,
+        help: "Send it once, however often this command is repeated with this key in 24 hours.")
     var idempotencyKey: String?
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "Send it then: 2026-01-31T18:00:00Z, or +90s, +5m, +2h, +1d from now.",
             valueName: "instant"))
     var at: SendInstant?
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "Only to those that this earlier message was for and that have not got it.",
             valueName: "message"))
@@ -114,6 +125,7 @@ struct SendCommand: ReportingCommand {
     @OptionGroup var sender: SenderOptions
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "The data folder (default: MARTLET_DATA, else ./martlet-data).", valueName: "dir"))
     var dataFolder: String?

@@ -22,20 +22,21 @@ struct ServiceAccountCommand: AsyncParsableCommand {
                 the gateway's /token.
                 """)
 
-        @Option(help: "The project.")
+        @Option(parsing: .unconditional, help: "The project.")
         var project: String
 
-        @Option(help: "What people call it.")
+        @Option(parsing: .unconditional, help: "What people call it.")
         var name = "default"
 
         @Option(
+            parsing: .unconditional,
             help: ArgumentHelp(
                 "The address of the gateway's /token, as SDKs reach it (default: where the gateway of "
                     + "this data folder serves, else \(Self.usualTokenURI)).", valueName: "url"))
         var tokenURI: String?
 
         @Option(
-            name: .customLong("output"),
+            name: .customLong("output"), parsing: .unconditional,
             help: ArgumentHelp(
                 "Write the JSON to a new file that its owner alone can read.", valueName: "file"))
         var path: String?
@@ -87,7 +88,7 @@ struct ServiceAccountCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List a project's service-account keys.")
 
-        @Option(help: "The project.")
+        @Option(parsing: .unconditional, help: "The project.")
         var project: String
 
         @OptionGroup var folder: FolderOptions
@@ -105,7 +106,7 @@ struct ServiceAccountCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Revoke a key, and at once every access token that was minted from it.")
 
-        @Option(help: "The project.")
+        @Option(parsing: .unconditional, help: "The project.")
         var project: String
 
         @Argument(help: "The key's ID, as `martlet service-account list` shows it.")

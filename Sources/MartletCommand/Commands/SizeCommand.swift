@@ -18,47 +18,55 @@ struct SizeCommand: ReportingCommand {
               martlet size --instances 1000000 --connections 300000 --messages-per-day 2000000
             """)
 
-    @Option(help: "Registered instances of all projects.")
+    @Option(parsing: .unconditional, help: "Registered instances of all projects.")
     var instances: Int
 
-    @Option(help: "Connections at the busiest time.")
+    @Option(parsing: .unconditional, help: "Connections at the busiest time.")
     var connections: Int
 
-    @Option(help: "Messages accepted in a day, without those of --fanouts-per-day.")
+    @Option(
+        parsing: .unconditional,
+        help: "Messages accepted in a day, without those of --fanouts-per-day.")
     var messagesPerDay: Int
 
-    @Option(help: "Recipients of each of these messages.")
+    @Option(parsing: .unconditional, help: "Recipients of each of these messages.")
     var recipients = 1
 
-    @Option(help: "Further messages in a day, to many.")
+    @Option(parsing: .unconditional, help: "Further messages in a day, to many.")
     var fanoutsPerDay = 0
 
-    @Option(help: "Recipients of each of --fanouts-per-day. Default: all instances.")
+    @Option(
+        parsing: .unconditional,
+        help: "Recipients of each of --fanouts-per-day. Default: all instances.")
     var fanoutRecipients: Int?
 
-    @Option(help: "Topics that an instance is subscribed to.")
+    @Option(parsing: .unconditional, help: "Topics that an instance is subscribed to.")
     var topicsPerInstance = 5
 
     @Option(
+        parsing: .unconditional,
         help: ArgumentHelp(
             "Part of the instances that stay away for all of --days, 0 to 1.",
             discussion: "All others connect at least once a day."))
     var away = 0.1
 
     @Option(
+        parsing: .unconditional,
         help: "Part of the messages that are stored: those with a time to live above 0. 0 to 1.")
     var stored = 1.0
 
-    @Option(help: "Payload of a message.")
+    @Option(parsing: .unconditional, help: "Payload of a message.")
     var bytesPerMessage = 512
 
-    @Option(help: "Days that a message waits for its recipients.")
+    @Option(parsing: .unconditional, help: "Days that a message waits for its recipients.")
     var days = 28
 
-    @Option(help: "How often a day each connection ends and comes back.")
+    @Option(parsing: .unconditional, help: "How often a day each connection ends and comes back.")
     var connectsPerDay = 8
 
-    @Option(help: "Rate at the busiest time, as a multiple of the day's average.")
+    @Option(
+        parsing: .unconditional,
+        help: "Rate at the busiest time, as a multiple of the day's average.")
     var peak = 10.0
 
     @Flag(inversion: .prefixedNo, help: "Whether devices connect over TLS.")

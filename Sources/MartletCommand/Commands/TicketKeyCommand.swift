@@ -27,19 +27,20 @@ struct TicketKeyCommand: AsyncParsableCommand {
         @Argument(help: "The key's ID: the `kid` of its tickets.")
         var id: String
 
-        @Option(help: "The project.")
+        @Option(parsing: .unconditional, help: "The project.")
         var project: String
 
-        @Option(help: "How the tickets are signed: hs256, rs256 or es256.")
+        @Option(parsing: .unconditional, help: "How the tickets are signed: hs256, rs256 or es256.")
         var algorithm: AlgorithmName
 
         @Option(
+            parsing: .unconditional,
             help: ArgumentHelp(
                 "The file with the secret or the public key (default: standard input).",
                 valueName: "file"))
         var file: String?
 
-        @Option(help: "What people call it.")
+        @Option(parsing: .unconditional, help: "What people call it.")
         var name = "default"
 
         @OptionGroup var folder: FolderOptions
@@ -89,7 +90,7 @@ struct TicketKeyCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List a project's ticket keys, without their secrets.")
 
-        @Option(help: "The project.")
+        @Option(parsing: .unconditional, help: "The project.")
         var project: String
 
         @OptionGroup var folder: FolderOptions
@@ -111,7 +112,7 @@ struct TicketKeyCommand: AsyncParsableCommand {
         @Argument(help: "The key's ID, as `martlet ticket-key list` shows it.")
         var id: String
 
-        @Option(help: "The project.")
+        @Option(parsing: .unconditional, help: "The project.")
         var project: String
 
         @OptionGroup var folder: FolderOptions

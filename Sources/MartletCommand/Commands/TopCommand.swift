@@ -24,7 +24,7 @@ struct TopCommand: ReportingCommand {
             with --json it is printed once.
             """)
 
-    @Option(help: "Seconds between two looks, 1 to 3600.")
+    @Option(parsing: .unconditional, help: "Seconds between two looks, 1 to 3600.")
     var interval = 1
 
     @Flag(help: "Print the table once.")

@@ -36,16 +36,18 @@ struct WebPushCommand: AsyncParsableCommand {
                 stays in the data folder, sealed.
                 """)
 
-        @Option(help: "The project.")
+        @Option(parsing: .unconditional, help: "The project.")
         var project: String
 
         @Option(
+            parsing: .unconditional,
             help: ArgumentHelp(
                 "How operators of push services reach the sender: mailto:… or https:…. Some refuse "
                     + "messages without it.", valueName: "uri"))
         var contact = ""
 
         @Option(
+            parsing: .unconditional,
             help: ArgumentHelp(
                 "A file with a private key to take, from BEGIN PRIVATE KEY to END PRIVATE KEY "
                     + "(default: a new pair).", valueName: "file"))
@@ -81,7 +83,7 @@ struct WebPushCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List a project's key pairs by their public halves.")
 
-        @Option(help: "The project.")
+        @Option(parsing: .unconditional, help: "The project.")
         var project: String
 
         @OptionGroup var folder: FolderOptions
@@ -113,7 +115,7 @@ struct WebPushCommand: AsyncParsableCommand {
         @Argument(help: "The public half, as `martlet webpush key list` shows it.")
         var key: String
 
-        @Option(help: "The project.")
+        @Option(parsing: .unconditional, help: "The project.")
         var project: String
 
         @OptionGroup var folder: FolderOptions
