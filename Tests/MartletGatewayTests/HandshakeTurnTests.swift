@@ -40,4 +40,15 @@ struct HandshakeTurnTests {
         turns.end(of: attacker)
         #expect(begun.all == ["a", "b", "other", "d", "e"])
     }
+
+    @Test("GW-15 where very many connections of an address wait, the newest comes first")
+    func newestFirst() {
+        let turns = HandshakeTurns(most: 1)
+        let begun = Begun()
+        let last = HandshakeTurns.orderedMax + 1
+        for number in 0...last { _ = turns.wait(attacker) { begun.add("\(number)") } }
+        for _ in 0..<3 { turns.end(of: attacker) }
+        // With one fewer they are served in their order.
+        #expect(begun.all == ["0", "\(last)", "1", "2"])
+    }
 }

@@ -193,18 +193,44 @@ extension OverHTTP {
         @Test("GW-15 an address cannot take all connections")
         func connections() async throws {
             try await ServedGateway.run({ $0.connectionsPerAddressMax = 5 }) { served in
-                var idle = try (0..<5).map { _ in try served.peer() }
-                for peer in idle {
-                    peer.request("GET", "/healthz")
-                    #expect(try peer.answer().status == 200)
+                // Each waits for the answer to an unfinished request.
+                var busy = try (0..<5).map { _ in try served.peer() }
+                for peer in busy {
+                    peer.write(
+                        head("/token", 2).replacing(
+                            "\r\n\r\n", with: "\r\nExpect: 100-continue\r\n\r\n"))
+                    #expect(try peer.answer().status == 100)
                 }
                 try served.peer().end()
-                idle.removeAll()
+                busy.removeAll()
                 var isServed = false
                 for _ in 0..<1000 where !isServed {
                     isServed = (try? sends(served)) == true
                 }
                 #expect(isServed)
+            }
+        }
+
+        @Test(
+            "GW-15 connections of an address that ask nothing make room for others of the address",
+            arguments: ["", "GET /hea", "GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n"])
+        func sharedAddress(said: String) async throws {
+            try await ServedGateway.run({ $0.connectionsPerAddressMax = 5 }) { served in
+                let caller = try served.peer()
+                caller.request("POST", Self.send, headers: bearer(served), Self.message)
+                #expect(try caller.answer().status == 200)
+                var idle: [HTTPPeer] = []
+                for _ in 0..<12 {
+                    let peer = try served.peer()
+                    peer.write(said)
+                    if said.hasSuffix("\r\n\r\n") { #expect(try peer.answer().status == 200) }
+                    idle.append(peer)
+                }
+                for _ in 0..<10 { #expect(try sends(served)) }
+                // The oldest went first, and the caller with a right credential stays.
+                try idle[0].end()
+                caller.request("POST", Self.send, headers: bearer(served), Self.message)
+                #expect(try caller.answer().status == 200)
             }
         }
 

@@ -3,6 +3,11 @@
 // GW-15: the open connections of the gateway by address. One address cannot take all connections, and silent
 // connections of several addresses do not either.
 //
+// An address with all the connections that it may have loses one of a stranger to the newcomer: the oldest that has sent no
+// request in two seconds, such as a silent one or half a handshake, else the oldest that waits for no answer, else the oldest
+// of the last two seconds. So who shares an address with silent connections is served. If each connection waits for an
+// answer, the newcomer is closed.
+//
 // When seven eighths of all connections are in use, connections of strangers end that are older than two seconds: the
 // address with most connections loses its oldest stranger, and so on until a 64th of all connections is free. Of the last
 // sixteenth, newcomers may take a half; past that, strangers of any age end. A connection counts as a stranger's until
@@ -20,7 +25,8 @@ final class ConnectionTable: Sendable {
     private struct State {
         var lastNumber: UInt64 = 0
         var peers: [UInt64: GatewayPeer] = [:]
-        var counts: [PeerAddress: Int] = [:]
+        /// The numbers of an address' connections in the order of arrival.
+        var numbers: [PeerAddress: [UInt64]] = [:]
         /// Before this time a search begins only if the reserve is touched.
         var nextSearch: ContinuousClock.Instant?
         var lastTold: ContinuousClock.Instant?
@@ -28,9 +34,28 @@ final class ConnectionTable: Sendable {
 
         mutating func remove(_ number: UInt64) -> GatewayPeer? {
             guard let peer = peers.removeValue(forKey: number) else { return nil }
-            let left = (counts[peer.address.network] ?? 0) - 1
-            counts[peer.address.network] = left > 0 ? left : nil
+            var left = numbers.removeValue(forKey: peer.address.network) ?? []
+            left.remove(at: left.partitioningIndex { $0 >= number })
+            if !left.isEmpty { numbers[peer.address.network] = left }
             return peer
+        }
+
+        /// The connection of an address that makes room for a newcomer; nil: each of them waits for an answer, or had a
+        /// right credential.
+        func leastOfUse(of address: PeerAddress) -> UInt64? {
+            let late = ContinuousClock.now - ConnectionTable.silentMax
+            var (idle, young): (UInt64?, UInt64?)
+            for number in numbers[address] ?? [] {
+                guard let peer = peers[number], !peer.isTrusted, !peer.isBusy else { continue }
+                if peer.hasRequest || peer.isWebSocket {
+                    idle = idle ?? number
+                } else if peer.arrived < late {
+                    return number
+                } else {
+                    young = young ?? number
+                }
+            }
+            return idle ?? young
         }
     }
 
@@ -66,12 +91,17 @@ final class ConnectionTable: Sendable {
     /// - Returns: the number for `leave`; nil if the address has too many connections.
     func enter(_ peer: GatewayPeer) -> UInt64? {
         let (number, ended) = state.withLock { state -> (UInt64?, [GatewayPeer]) in
-            let count = state.counts[peer.address.network, default: 0]
-            guard peer.isProxy || count < perAddressMax else { return (nil, []) }
-            let ended = state.peers.count >= fullCount ? makeRoom(&state) : []
+            let address = peer.address.network
+            var ended: [GatewayPeer] = []
+            if !peer.isProxy, state.numbers[address]?.count ?? 0 >= perAddressMax {
+                guard let least = state.leastOfUse(of: address), let other = state.remove(least)
+                else { return (nil, []) }
+                ended.append(other)
+            }
+            if state.peers.count >= fullCount { ended += makeRoom(&state) }
             state.lastNumber += 1
             state.peers[state.lastNumber] = peer
-            state.counts[peer.address.network, default: 0] += 1
+            state.numbers[address, default: []].append(state.lastNumber)
             return (state.lastNumber, ended)
         }
         for stranger in ended { stranger.end() }
@@ -104,7 +134,7 @@ final class ConnectionTable: Sendable {
         let now = ContinuousClock.now
         let isReserve = state.peers.count >= most - reservedCount
         if let next = state.nextSearch, next > now, !isReserve { return [] }
-        var left = state.counts
+        var left = state.numbers.mapValues(\.count)
         var strangers: [(place: Int, number: UInt64)] = []
         var silent: Set<UInt64> = []
         for number in state.peers.keys.sorted() {
@@ -136,7 +166,19 @@ final class ConnectionTable: Sendable {
         }
         guard let count else { return }
         logger.warning(
-            "HTTP connections without a right credential were closed, because most connections are in use",
+            "HTTP connections without a right credential were closed, because others need their places",
             metadata: ["count": "\(count)"])
+    }
+}
+
+extension [UInt64] {
+    /// The first index whose element is of the second half: the elements are sorted by `isSecond`.
+    fileprivate func partitioningIndex(_ isSecond: (UInt64) -> Bool) -> Int {
+        var (low, high) = (0, count)
+        while low < high {
+            let middle = (low + high) / 2
+            if isSecond(self[middle]) { high = middle } else { low = middle + 1 }
+        }
+        return low
     }
 }

@@ -20,6 +20,8 @@ final class GatewayPeer: Sendable {
     private let isHTTP: EventLoopPromise<Bool>
     private let becameWebSocket = Atomic<Bool>(false)
     private let hasRightCredential = Atomic<Bool>(false)
+    private let hasRequested = Atomic<Bool>(false)
+    private let openRequests = Atomic<Int>(0)
     /// Streams with requests of a stranger, and streams refused for their number.
     private let openStreams = Atomic<Int>(0)
     private let refusedStreams = Atomic<Int>(0)
@@ -34,6 +36,20 @@ final class GatewayPeer: Sendable {
 
     /// Whether a request of the connection had a right credential.
     var isTrusted: Bool { hasRightCredential.load(ordering: .relaxed) }
+
+    /// Whether a whole head of a request has come.
+    var hasRequest: Bool { hasRequested.load(ordering: .relaxed) }
+    /// Whether a request has no whole answer.
+    var isBusy: Bool { openRequests.load(ordering: .relaxed) > 0 }
+
+    /// Notes the head of a request.
+    func requestBegan() {
+        hasRequested.store(true, ordering: .relaxed)
+        openRequests.add(1, ordering: .relaxed)
+    }
+
+    /// Notes answered or lost requests.
+    func requestsEnded(_ count: Int) { openRequests.subtract(count, ordering: .relaxed) }
 
     /// Judges the head of a request.
     /// - Returns: nil for a caller with a right credential; for others the address to which the request counts.

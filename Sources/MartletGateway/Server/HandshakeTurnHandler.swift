@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-15: holds a connection unread, below TLS, until its turn for a handshake has come. A client of TLS speaks first, so a
-// silent connection in its turn ends soon if others of its address wait. Rests on HandshakeTurns and NIO.
+// GW-15: holds a connection unread, below TLS, until its turn for a handshake has come. A client of TLS speaks first and
+// answers at once, so a connection that falls silent in its turn ends soon if others of its address wait. Rests on
+// HandshakeTurns and NIO.
 
 package import MartletTransport
 package import NIOCore
@@ -25,13 +26,14 @@ package final class HandshakeTurnHandler: ChannelDuplexHandler {
     /// How long a failed handshake keeps its place.
     private static let penalty = TimeAmount.seconds(1)
 
-    /// How long a turn lasts without a byte of the peer, if others wait.
+    /// How long a turn lasts without a further byte of the peer, if others wait.
     private static let silentMax = TimeAmount.seconds(2)
 
     private let turns: HandshakeTurns
     private let address: PeerAddress
     private var turn = Turn.begun
     private var isReadHeld = false
+    /// Whether bytes came since the last look.
     private var hasBytes = false
     /// Called when the turn has come.
     private var hasBegun: (() -> Void)?
@@ -70,12 +72,12 @@ package final class HandshakeTurnHandler: ChannelDuplexHandler {
         let own = NIOLoopBound((handler: self, context: context), eventLoop: loop)
         loop.scheduleTask(in: Self.silentMax) {
             let (handler, context) = own.value
-            guard case .begun = handler.turn, !handler.hasBytes else { return }
-            if handler.turns.isWaitedFor(handler.address) {
-                context.close(promise: nil)
-            } else {
-                handler.watch(context)
+            guard case .begun = handler.turn else { return }
+            if !handler.hasBytes, handler.turns.isWaitedFor(handler.address) {
+                return context.close(promise: nil)
             }
+            handler.hasBytes = false
+            handler.watch(context)
         }
     }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GW-15: the order of TLS handshakes by address. A handshake costs a signature, so an address has a few at a time, and
-// its further connections wait unread. A client that opens hundreds of connections at once is served in their order. A
+// its further connections wait unread. A client that opens hundreds of connections at once is served in their order. Where
+// more wait, the newest is served first: else silent connections would hold up for minutes whoever shares their address. A
 // handshake that failed keeps its place for a second: else an address could begin and leave handshakes without end.
 // Rests on PeerAddress.
 
@@ -23,6 +24,9 @@ package final class HandshakeTurns: Sendable {
         var lastNumber: UInt64 = 0
         var addresses: [PeerAddress: Address] = [:]
     }
+
+    /// Waiting connections of an address that are served in their order.
+    package static let orderedMax = 512
 
     private let most: Int
     private let state = Mutex(State())
@@ -85,7 +89,8 @@ package final class HandshakeTurns: Sendable {
             }
             defer { state.addresses[address.network] = known }
             guard known.openCount < most else { return nil }
-            while let number = known.order.popFirst() {
+            let isNewestFirst = known.beginnings.count > Self.orderedMax
+            while let number = isNewestFirst ? known.order.popLast() : known.order.popFirst() {
                 if let begin = known.beginnings.removeValue(forKey: number) {
                     known.openCount += 1
                     return begin

@@ -49,13 +49,21 @@ final class StrangerHandler: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     private func admit(_ head: HTTPRequest, _ context: ChannelHandlerContext) -> Bool {
-        guard let peer = peer(context), let address = peer.stranger(of: head) else {
+        guard let peer = peer(context) else {
+            requests.append(nil)
+            return true
+        }
+        peer.requestBegan()
+        guard let address = peer.stranger(of: head) else {
             requests.append(nil)
             return true
         }
         let channel = context.channel
         if channel.isStream {
-            guard peer.openStream() else { return false }
+            guard peer.openStream() else {
+                peer.requestsEnded(1)
+                return false
+            }
             isStreamCounted = true
         }
         let part = gateway.strangers.begin(address) {
@@ -119,7 +127,9 @@ final class StrangerHandler: ChannelDuplexHandler, RemovableChannelHandler {
             }
             context.write(data, promise: promise)
         case .end:
-            guard !requests.isEmpty, let part = requests.removeFirst() else {
+            guard !requests.isEmpty else { return context.write(data, promise: promise) }
+            peer?.requestsEnded(1)
+            guard let part = requests.removeFirst() else {
                 return context.write(data, promise: promise)
             }
             let written = promise ?? context.eventLoop.makePromise()
@@ -141,6 +151,7 @@ final class StrangerHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     private func giveBack() {
         for request in requests { request?.giveBack() }
+        peer?.requestsEnded(requests.count)
         requests = []
     }
 }
