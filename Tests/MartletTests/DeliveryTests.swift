@@ -251,4 +251,22 @@ struct DeliveryTests {
         }
         try await test.broker.close()
     }
+
+    @Test("MSG-7: a message that is only checked is not counted as accepted, whoever checks it")
+    func checked() async throws {
+        let test = try await TestBroker.open(loops: 1)
+        let sender = try test.sender()
+        var message = OutgoingMessage(to: .topic("t"), Message())
+        message.validateOnly = true
+        for seconds in [0, 60] as [UInt32] {
+            try sender.send(to: .topic("t"), timeToLiveSeconds: seconds, validateOnly: true)
+            message.timeToLiveSeconds = seconds
+            _ = try await test.broker.send(message, in: TestBroker.project)
+        }
+        #expect(test.broker.statistics.acceptedCount == 0)
+        try sender.send(to: .topic("t"))
+        try sender.send(to: .topic("t"), timeToLiveSeconds: 0)
+        #expect(test.broker.statistics.acceptedCount == 2)
+        try await test.broker.close()
+    }
 }

@@ -82,7 +82,7 @@ extension Committer {
             switch outcome {
             case .accepted(_, let fanouts):
                 begin(fanouts)
-                acceptedCount.add(1, ordering: .relaxed)
+                if request.command.keepsMessage { acceptedCount.add(1, ordering: .relaxed) }
             case .project(let project):
                 book.setWeight(project.weight, of: project.number)
                 tellAll(.weight(project.number, project.weight))
@@ -187,6 +187,11 @@ extension Committer {
 }
 
 extension Command {
+    /// Whether an accepted command is a message. A message that is only checked is none (MSG-7).
+    fileprivate var keepsMessage: Bool {
+        if case .send(_, let message) = self { !message.validateOnly } else { false }
+    }
+
     /// REG-9: ID of the credential that the command revokes.
     var revokedKeyID: String? {
         switch self {
