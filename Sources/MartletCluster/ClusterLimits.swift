@@ -41,6 +41,8 @@ package enum ClusterLimits {
     /// OPS-7: time for which a row in doubt keeps its transaction open. After the lease's life another node may have
     /// decided the row's fate, and the node reads on.
     package static let doubt = Duration.milliseconds(4000)
+    /// OPS-7: least time for the last call about a row in doubt: more than a usual commit takes.
+    package static let doubtLeast = Duration.milliseconds(500)
     /// OPS-7: pause between two readings of the log by a node without news over a link.
     package static let pollMilliseconds = 100
     /// OPS-7: pause between two readings while commands or questions wait for the next row, and no link tells of it.
@@ -51,7 +53,8 @@ package enum ClusterLimits {
     /// OPS-7: time after which a command without an answer is refused: longer than a takeover and a promotion of the
     /// log's standby take together, because the command may be applied later.
     package static let unansweredMilliseconds: Int64 = 10_000
-    /// OPS-7: time without an answer of the log after which commands that are not on the way are refused at once.
+    /// OPS-7: time without an answer of the log after which commands that are not on the way are refused at once. Without a
+    /// word over the link while another node is active, commands on the way are refused too: no takeover brings their answers.
     package static let away = Duration.seconds(3)
     /// OPS-7: time for which the log keeps rows that all nodes have, for backups of an hour ago.
     package static let keep = Duration.seconds(3600)
@@ -73,8 +76,8 @@ package enum ClusterLimits {
     /// TTL-2: time without PONG after which a link ends while devices or questions wait. No now-or-never message comes over
     /// a link that has ended, so the devices need not wait any more.
     package static let pongNanoseconds: UInt64 = 1_000_000_000
-    /// OPS-7: time without a frame after which the active node ends the link of a frozen follower. Its parts of fanouts end
-    /// with the link.
+    /// OPS-7: time without a frame after which a node ends a link, because the other node is frozen or cut off. Parts of
+    /// fanouts of a follower end with the link.
     package static let linkSilence = Duration.seconds(3)
     /// OPS-7: time for the answer of another node to the question whether it is cut off too. A device waits for the answers
     /// of all nodes, as long as a question waits.

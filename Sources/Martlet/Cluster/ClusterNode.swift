@@ -38,8 +38,8 @@ struct DoubtedBatch {
     var batch: [Request]
     /// The outcomes if the log has the row.
     var outcomes: [Outcome]
-    /// Since when the commands are in doubt, in milliseconds of the monotonic clock.
-    var since: Int64
+    /// When the first of the commands came, in milliseconds of the monotonic clock.
+    var since: Int64 { batch.lazy.map(\.since).min() ?? .max }
 }
 
 /// A row that is in the store, for the loops and callers.
@@ -146,7 +146,10 @@ final class ClusterNode {
         state.isAppending.store(true, ordering: .releasing)
         var isInDoubt = false
         while true {
-            switch attempt({ log.append(row, after: position, within: $0) }) {
+            // The end of the doubt comes in time also if the last call is slow.
+            let left = max(
+                ClusterLimits.doubt - (ClusterState.now - began), ClusterLimits.doubtLeast)
+            switch attempt({ log.append(row, after: position, within: min($0, left)) }) {
             case .accepted:
                 position = row.position
                 let took = ClusterState.now - began

@@ -24,13 +24,7 @@ import Synchronization
 
 /// The commands of this node that no row has answered yet.
 struct Outstanding {
-    struct Entry {
-        var request: Request
-        /// When the command came, in milliseconds of the monotonic clock.
-        var since: Int64
-    }
-
-    private(set) var entries: [UInt64: Entry] = [:]
+    private(set) var entries: [UInt64: Request] = [:]
     private var last: UInt64 = 0
     /// Numbers above are not on the way to the active node.
     var sentThrough: UInt64 = 0 {
@@ -42,9 +36,9 @@ struct Outstanding {
     var isEmpty: Bool { entries.isEmpty }
     var count: Int { entries.count }
 
-    mutating func add(_ request: Request, at now: Int64) {
+    mutating func add(_ request: Request) {
         last += 1
-        entries[last] = Entry(request: request, since: now)
+        entries[last] = request
     }
 
     /// Keeps the first numbers for the commands of a row in doubt: later commands of a connection come behind.
@@ -54,13 +48,13 @@ struct Outstanding {
     }
 
     /// Adds a command with a reserved number, before any command is on the way.
-    mutating func add(_ request: Request, reserved number: UInt64, since: Int64) {
+    mutating func add(_ request: Request, reserved number: UInt64) {
         invariant(number > sentThrough && number <= last, "A reserved number is not on the way.")
-        entries[number] = Entry(request: request, since: since)
+        entries[number] = request
     }
 
     mutating func take(_ number: UInt64) -> Request? {
-        entries.removeValue(forKey: number)?.request
+        entries.removeValue(forKey: number)
     }
 
     /// The numbers that are not on the way, in order.
@@ -83,18 +77,18 @@ struct Outstanding {
     /// Takes all commands, in order.
     mutating func takeAll() -> [Request] {
         defer { entries = [:] }
-        return entries.sorted { $0.key < $1.key }.map(\.value.request)
+        return entries.sorted { $0.key < $1.key }.map(\.value)
     }
 
     /// Takes the commands that came before a time.
     /// - Parameter areUnsent: only the commands that no node can have applied.
     mutating func take(before time: Int64, areUnsent: Bool = false) -> [Request] {
         guard !entries.isEmpty else { return [] }
-        let old = entries.filter { number, entry in
-            entry.since < time && (!areUnsent || number > sentOnceThrough)
+        let old = entries.filter { number, request in
+            request.since < time && (!areUnsent || number > sentOnceThrough)
         }.sorted { $0.key < $1.key }
         for (number, _) in old { entries[number] = nil }
-        return old.map(\.value.request)
+        return old.map(\.value)
     }
 }
 
@@ -149,6 +143,7 @@ extension Committer {
         var relaySession: UInt64 = 0
         var stopBy: Int64?
         var linkedAt = ClusterState.now
+        var turned = ClusterState.now
         // No link to another node stands before a row of a later epoch, which ends the doubt.
         if let doubted = node.doubted { outstanding.reserve(doubted.batch.count) }
         for request in waiting.takeAll() + withCounts() { keep(request, &outstanding) }
@@ -220,15 +215,19 @@ extension Committer {
                     }
                 }
             }
+            // What came while this thread was frozen, or waited for the log, is not read yet.
+            if ClusterState.now - turned > .seconds(1) { linkedAt = ClusterState.now }
+            turned = ClusterState.now
             // Nobody takes the commands: no node is active, no link stands, or the log is away.
-            let isUnlinked = note(isLinked: session != 0, state, &linkedAt)
+            let isUnlinked = note(session == 0 ? nil : links.heardLast, state, &linkedAt)
             let isAway = state.withLock { state in
                 state.stopped != nil || isUnlinked
                     || state.trouble != nil && ClusterState.now - state.contact > ClusterLimits.away
             }
             let late = now - ClusterLimits.unansweredMilliseconds
             let unsent = outstanding.take(before: isAway ? .max : late, areUnsent: true)
-            let inDoubt = node.takeDoubted(before: late) + outstanding.take(before: late)
+            let lost = isUnlinked ? now - Int64(ClusterLimits.away / .milliseconds(1)) : late
+            let inDoubt = node.takeDoubted(before: late) + outstanding.take(before: lost)
             if !unsent.isEmpty || !inDoubt.isEmpty {
                 let reason =
                     clusterTrouble
@@ -246,13 +245,16 @@ extension Committer {
     }
 
     /// Notes whether there is a link to the active node.
-    /// - Returns: whether another node is active by the lease, and cannot be reached for some seconds. During a takeover no
+    /// - Parameter heard: when the active node was heard last over a link; nil: there is no link.
+    /// - Returns: whether another node is active by the lease, and has not been heard for some seconds. During a takeover no
     ///   lease is valid, and commands wait.
-    private func note(isLinked: Bool, _ state: ClusterState, _ linkedAt: inout Duration) -> Bool {
+    private func note(
+        _ heard: Duration?, _ state: ClusterState, _ linkedAt: inout Duration
+    ) -> Bool {
         let now = ClusterState.now
         let isUnlinked = state.withLock { state in
             let isHeld = state.lease.map { $0.remaining > now - state.leaseSeen } ?? false
-            if isLinked || !isHeld { linkedAt = now }
+            linkedAt = isHeld ? max(linkedAt, heard ?? .zero) : now
             state.isUnlinked = now - linkedAt > ClusterLimits.away
             return state.isUnlinked
         }
@@ -334,7 +336,7 @@ extension Committer {
     /// Keeps a command until a row answers it. Commands of other nodes are forwarded again by these nodes.
     private func keep(_ request: Request, _ outstanding: inout Outstanding) {
         if case .node = request.reply { return }
-        outstanding.add(request, at: SystemClock.monotonicMilliseconds())
+        outstanding.add(request)
     }
 
     /// Sends commands that are not on the way to the active node.
@@ -350,9 +352,9 @@ extension Committer {
         }
         guard session != 0, let run = node.state.run else { return }
         for number in outstanding.unsent {
-            guard let entry = outstanding.entries[number] else { continue }
+            guard let request = outstanding.entries[number] else { continue }
             do throws(ForwardingError) {
-                let bytes = try entry.request.command.forwarded()
+                let bytes = try request.command.forwarded()
                 guard links.forward(bytes, run: run, number: number, in: session) else { return }
                 node.state.withLock { $0.forwardedCount += 1 }
             } catch {
@@ -482,11 +484,11 @@ extension Committer {
                     answer(request, outcome, &messages)
                     continue
                 }
-                left = Request(command: rest, reply: request.reply)
+                left = request.with(rest)
             }
             // Another node forwards its command again.
             if case .node = left.reply { continue }
-            outstanding.add(left, reserved: UInt64(index + 1), since: doubted.since)
+            outstanding.add(left, reserved: UInt64(index + 1))
         }
     }
 }

@@ -21,7 +21,7 @@ struct LinkTalk {
     var reported = Duration.zero
     /// The time of the last frame; nil until the first report of the node's load. A node reports its load once a second.
     private(set) var heard: Duration?
-    /// Whether the other node is frozen: a long time without a frame.
+    /// Whether the other node is frozen or cut off: a long time without a frame.
     var isSilent: Bool {
         heard.map { ClusterState.now - $0 > ClusterLimits.linkSilence } ?? false
     }

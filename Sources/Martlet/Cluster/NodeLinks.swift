@@ -60,6 +60,9 @@ final class NodeLinks: Sendable {
     let rows = RowFeed()
     /// TTL-2: the now-or-never messages.
     let live = LiveRelay()
+    /// When the active node was heard last over the present link, in nanoseconds of the monotonic clock; `.max`: it need
+    /// not be heard.
+    private let heardAt = Atomic<UInt64>(.max)
     /// What the other nodes say while the log does not answer.
     let word = NodeWord()
     private let state = Mutex(State())
@@ -457,6 +460,7 @@ final class NodeLinks: Sendable {
             do throws(NodeSocket.Failure) {
                 let socket = try network.connect(to: target.address)
                 var talk = LinkTalk(isActive: false)
+                heardAt.store(.max, ordering: .relaxed)
                 var refusal: MartletError?
                 defer { end(talk, outbox) }
                 let reason = socket.serve(
@@ -468,9 +472,14 @@ final class NodeLinks: Sendable {
                     tick: {
                         figures.refresh(at: ClusterState.now)
                         tell(&talk, outbox)
-                        return !isStopping && self.target.map { $0 == target } ?? false
+                        return !isStopping && !talk.isSilent
+                            && self.target.map { $0 == target } ?? false
                     },
                     received: { frame in
+                        talk.hear(frame)
+                        if talk.heard != nil {
+                            heardAt.store(SystemClock.monotonicNanoseconds(), ordering: .relaxed)
+                        }
                         switch frame {
                         case .hello(let hello):
                             // A node that is not active any more says why behind its HELLO.
@@ -562,6 +571,12 @@ final class NodeLinks: Sendable {
     /// - Parameter row: the last applied row.
     func mustRead(after row: UInt64) -> Bool {
         !rows.isFed || state.withLock { $0.outgoing == nil || $0.committed > row }
+    }
+
+    /// When the active node was heard last over the present link.
+    var heardLast: Duration {
+        let heard = heardAt.load(ordering: .relaxed)
+        return heard == .max ? ClusterState.now : .nanoseconds(Int64(heard))
     }
 
     /// The last row that the active node has told of.

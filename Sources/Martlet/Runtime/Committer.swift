@@ -473,8 +473,7 @@ final class Committer: Sendable {
                 } catch {
                     if case .doubt(let row) = error {
                         node.doubted = DoubtedBatch(
-                            row: row, batch: batch, outcomes: done.outcomes,
-                            since: SystemClock.monotonicMilliseconds())
+                            row: row, batch: batch, outcomes: done.outcomes)
                     }
                     throw error
                 }
@@ -524,7 +523,7 @@ final class Committer: Sendable {
                     var one = commit(&single, &engine, on: node)
                     all.addOwn(one.own)
                     while one.refusal == nil, case .unfinished(let rest) = one.outcomes[0] {
-                        single = [Request(command: rest, reply: request.reply)]
+                        single = [request.with(rest)]
                         one = commit(&single, &engine, on: node)
                         all.addOwn(one.own)
                     }

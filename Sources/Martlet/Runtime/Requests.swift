@@ -13,6 +13,14 @@ import MartletWire
 package struct Request: Sendable {
     package var command: Command
     var reply: ReplyTo
+    /// OPS-7: when the request came, in milliseconds of the monotonic clock. Its wait counts from here, however often the
+    /// node's role changes meanwhile.
+    var since = SystemClock.monotonicMilliseconds()
+
+    /// The rest of the request.
+    func with(_ command: Command) -> Request {
+        Request(command: command, reply: reply, since: since)
+    }
 }
 
 extension Request {

@@ -232,7 +232,7 @@ package struct WaitingCommands {
         var names: [LineName] = []
         for (request, outcome) in zip(batch, outcomes) {
             guard case .unfinished(let command) = outcome else { continue }
-            let rest = Request(command: command, reply: request.reply)
+            let rest = request.with(command)
             guard let name = command.line else {
                 commonRests.append(rest)
                 continue
@@ -340,11 +340,10 @@ extension Request {
                 command
         else { return nil }
         progress.stepMax = tokenCount
-        return Request(
-            command: .changeTopic(
+        return with(
+            .changeTopic(
                 project: project, topic: topic, change: change, tokens: tokens,
-                progress: progress),
-            reply: reply)
+                progress: progress))
     }
 }
 

@@ -19,7 +19,7 @@ extension World {
             lastAway > agenda.now - Self.awayMax
         }
         oracle.isUnansweredForLong = { [unowned self] message in
-            agenda.now - message.lastSent >= ClusterLimits.unansweredMilliseconds * 1000
+            agenda.now - message.lastSent >= Int64(ClusterLimits.away / .microseconds(1))
         }
         beginMixed()
         planClusterTrouble(cluster)
