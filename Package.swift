@@ -239,6 +239,7 @@ let package = Package(
             name: "MartletBridge",
             dependencies: [
                 "Martlet", "MartletBits", "MartletCrypto", "MartletEngine", "MartletFiles",
+                "MartletPush",
                 "MartletRows", "MartletTransport", "MartletWire",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
@@ -450,7 +451,11 @@ let package = Package(
             ],
             swiftSettings: common),
         .testTarget(
-            name: "MartletBridgeTests", dependencies: ["MartletBridge", "Martlet", "MartletWire"],
+            name: "MartletBridgeTests",
+            dependencies: [
+                "MartletBridge", "Martlet", "MartletPush", "MartletRows", "MartletWire",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+            ],
             swiftSettings: common),
         .testTarget(
             name: "MartletXMPPTests",

@@ -29,15 +29,15 @@ package struct JSONField: MessageField {
 
     /// A flag as Apple writes flags, 1 or 0; true and false are accepted too.
     package func mark() throws(MartletError) -> Bool {
-        switch value {
-        case .integer(1), .bool(true): true
-        case .integer(0), .bool(false): false
+        switch (value, value.wholeNumber) {
+        case (_, 1), (.bool(true), _): true
+        case (_, 0), (.bool(false), _): false
         default: throw refusal("It takes 1.")
         }
     }
 
     package func number() throws(MartletError) -> UInt32 {
-        guard case .integer(let number) = value, let number = UInt32(exactly: number) else {
+        guard let number = value.wholeNumber.flatMap({ UInt32(exactly: $0) }) else {
             throw refusal("It takes a whole number.")
         }
         return number

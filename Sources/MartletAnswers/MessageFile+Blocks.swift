@@ -44,26 +44,34 @@ extension Message.APNS {
                     Self.expirationSeconds,
                     else: "It takes seconds since 1970 in quotes, or \"0\" for now or never.")
             }
-            if let field = headers.take("apns-priority") {
-                priority = try field.converted(
-                    { MessagePriority(apnsPriority: Int($0) ?? 0) },
-                    else: "It takes \"5\" (normal) or \"10\" (high).")
+            if let field = headers.take("apns-priority") { try take(priority: field) }
+            collapseID = try headers.take("apns-collapse-id")?.headerValue("apns-collapse-id")
+            for name in Self.furtherHeaders {
+                guard let field = headers.take(name) else { continue }
+                try take(furtherHeaders: [(name, field)])
             }
-            collapseID = try headers.take("apns-collapse-id")?.text()
-            try headers.finish(among: ["apns-expiration", "apns-priority", "apns-collapse-id"])
+            try headers.finish(
+                among: ["apns-expiration", "apns-priority", "apns-collapse-id"]
+                    + Self.furtherHeaders)
         }
+        try takeActivityToken(&fields)
         if let field = fields.take("payload") { try read(payload: field) }
         if let field = fields.take("fcm_options") {
             var options = try field.fields()
             try takeImage(&options)
             try options.finish(among: ["image"])
         }
-        try fields.finish(among: ["headers", "payload", "fcm_options"])
+        try fields.finish(among: ["headers", "payload", "fcm_options", "live_activity_token"])
     }
 
     private mutating func read(payload field: JSONField) throws(MartletError) {
         var members = try field.fields()
-        if let field = members.take("aps") {
+        let aps = members.take("aps")
+        guard aps != nil || mayLackAps else {
+            throw JSONField(value: .null, path: "\(field.path).aps")
+                .refusal("A payload for Apple has the dictionary aps.")
+        }
+        if let field = aps {
             var aps = try field.fields()
             if let alert = aps.take("alert") { try read(alert: alert) }
             payload.badge = try aps.take("badge")?.number()
@@ -72,10 +80,11 @@ extension Message.APNS {
             payload.threadID = try aps.take("thread-id")?.text()
             payload.contentAvailable = try aps.take("content-available")?.mark() ?? false
             payload.mutableContent = try aps.take("mutable-content")?.mark() ?? false
-            try aps.finish(among: [
-                "alert", "badge", "sound", "category", "thread-id", "content-available",
-                "mutable-content",
-            ])
+            for name in Self.documentedMembers {
+                guard let member = aps.take(name) else { continue }
+                payload.aps.append(.init(key: name, value: member.value.text))
+            }
+            try aps.finish(among: Self.documentedMembers)
         }
         payload.custom = members.rest().map { .init(key: $0.name, value: $0.field.value.text) }
     }
@@ -110,7 +119,7 @@ extension Message.WebPush {
                     MessagePriority.init(webUrgency:),
                     else: "It takes \"very-low\", \"low\", \"normal\" or \"high\".")
             }
-            topic = try headers.take("Topic")?.text()
+            topic = try headers.take("Topic")?.headerValue("Topic")
             try headers.finish(among: ["TTL", "Urgency", "Topic"])
         }
         if let field = fields.take("data") { data = try field.entries() }

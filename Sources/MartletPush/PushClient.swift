@@ -96,6 +96,9 @@ package final class PushClient: Sendable {
             let body = try? await answer.body.collect(upTo: Self.answerBytesMax)
             return PushAnswer(
                 status: status, retryAfter: retryAfter, reason: Self.shown(body, status), now: now)
+        } catch let error as HTTPClientError where error.isOfRequest {
+            return .refused(
+                status: nil, reason: "no valid request: \(error.shortDescription)")
         } catch {
             lane.fail()
             return .later(status: nil, reason: "no answer: \(error)", seconds: nil)

@@ -42,14 +42,30 @@ extension Message {
     }
 
     /// COL-1: the collapse key that the sender gave in the block of the instance's platform (`apns-collapse-id`, the
-    /// header `Topic`), in the message that the instance gets. Devices skip the field, because the broker collapses; a
-    /// foreign push service collapses by it too.
+    /// header `Topic`) or for the whole message, in the message that the instance gets. Devices skip the field, because the
+    /// broker collapses; a foreign push service collapses by it too.
     package static func deliveredCollapseKey(in bytes: [UInt8]) -> String? {
+        delivered(Tag.collapseKey, in: bytes) { content in
+            content.isEmpty ? nil : try? WireReader.text(content, at: 0)
+        }
+    }
+
+    /// TTL-1: the `apns-expiration` that the sender gave, in seconds since 1970. The broker may store the message for a
+    /// shorter time.
+    package static func deliveredExpiration(in bytes: [UInt8]) -> Int64? {
+        delivered(Tag.expiration, in: bytes) { content in
+            var reader = WireReader(content)
+            return try? reader.i64()
+        }
+    }
+
+    private static func delivered<Value>(
+        _ tag: UInt8, in bytes: [UInt8], _ read: (UnsafeRawBufferPointer) -> Value?
+    ) -> Value? {
         bytes.span.bytes.withUnsafeBytes { memory in
             var fields = Fields(memory)
             while let field = try? fields.next() {
-                guard field.tag == Tag.collapseKey else { continue }
-                return field.content.isEmpty ? nil : try? WireReader.text(field.content, at: 0)
+                if field.tag == tag { return read(field.content) }
             }
             return nil
         }

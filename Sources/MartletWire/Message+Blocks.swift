@@ -9,10 +9,13 @@ extension Message {
     /// Checks all fields of a block and writes the block's sending options into `traits`.
     /// - Returns: the contents of the block's data entries.
     static func checkBlock(
-        _ bytes: UnsafeRawBufferPointer, _ platform: Platform, _ traits: inout Traits
+        _ bytes: UnsafeRawBufferPointer, _ platform: Platform, _ kind: TargetKind,
+        _ traits: inout Traits
     ) throws(MartletError) -> [UnsafeRawBufferPointer] {
         let place = Place.block(platform)
         var ownData: [UnsafeRawBufferPointer] = []
+        var options: [DataEntry] = []
+        var hasPriority = false
         var entries: [UInt8: Int] = [:]
         var fields = Fields(bytes)
         while let field = try next(&fields, place) {
@@ -24,8 +27,13 @@ extension Message {
                 try checkContent(field, place)
                 ownData.append(field.content)
             case Tag.option:
-                _ = try checkedEntry(field, place)
+                let (key, value) = try checkedEntry(field, place)
                 entries[field.tag, default: 0] += 1
+                guard platform == .apple else { break }
+                options.append(
+                    DataEntry(
+                        key: String(decoding: key, as: UTF8.self),
+                        value: String(decoding: value, as: UTF8.self)))
             case Tag.custom, Tag.aps:
                 try checkJSON(field, place)
                 entries[field.tag, default: 0] += 1
@@ -33,7 +41,9 @@ extension Message {
                 guard field.content.isEmpty else { throw wrongLength(field, 0, place) }
             case Tag.badge:
                 guard field.content.count == 4 else { throw wrongLength(field, 4, place) }
-            default: try take(field, place, platform, &traits)
+            default:
+                if field.tag == Tag.priority { hasPriority = true }
+                try take(field, place, platform, &traits)
             }
         }
         guard ownData.count <= Limits.dataEntriesMax else { throw tooManyEntries(place.path) }
@@ -41,7 +51,29 @@ extension Message {
         for tag in entries.keys.sorted() where entries[tag, default: 0] > 1 {
             try refuseRepeatedKeys(bytes, tag, place)
         }
+        if !options.isEmpty {
+            try checkSending(options, kind, hasPriority ? traits.priority : nil)
+        }
         return ownData
+    }
+
+    /// GW-17: checks the options for Apple's push service.
+    /// - Parameter priority: the block's own priority; nil: the block has none.
+    private static func checkSending(
+        _ options: [DataEntry], _ kind: TargetKind, _ priority: MessagePriority?
+    ) throws(MartletError) {
+        let sending = try AppleSending(options)
+        let path = Place.block(.apple).path
+        guard sending.activityToken == nil || kind == .token else {
+            throw refusal(
+                "A Live Activity is on one device, so its message is for one token.",
+                "\(path).\(AppleSending.Key.activityToken)")
+        }
+        guard sending.pushType != .background || priority != .high else {
+            throw refusal(
+                "Apple refuses a background notification of priority 10; its priority is 5.",
+                Place.block(.apple).path(of: Tag.priority))
+        }
     }
 
     /// Checks a field with a sending option, such as the time to live, and writes the option into `traits`.
@@ -74,6 +106,9 @@ extension Message {
             try checkText(content, "The collapse key", path)
             try checkLength(content.count, Limits.collapseKeyBytesMax, "collapse key", path)
             traits.collapseKey = String(decoding: content, as: UTF8.self)
+            guard platform == .android || HTTPFieldText.isValue(traits.collapseKey) else {
+                throw refusal(HTTPFieldText.valueFault(of: "The collapse key"), path)
+            }
             traits.isKeyForNotifications = platform != .android && !content.isEmpty
         default:
             try checkText(content, "The package name", path)
@@ -103,11 +138,15 @@ extension Message {
                     + "\(error.message).",
                 field: place.path(of: field.tag), byteOffset: UInt32(error.byteOffset))
         }
-        guard field.tag == Tag.aps, key.elementsEqual("alert".utf8) else { return }
-        guard case .object = json else {
+        guard field.tag == Tag.aps else { return }
+        let name = String(decoding: key, as: UTF8.self)
+        guard name != "alert" || json.isObject else {
             throw refusal(
                 "The member alert is an object here; the text of an alert is the body.",
                 place.path(of: field.tag))
+        }
+        if let fault = AppleMember.fault(of: json, name) {
+            throw refusal(fault.message, "\(place.path(of: field.tag)).\(fault.path)")
         }
     }
 

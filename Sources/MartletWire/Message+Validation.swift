@@ -20,6 +20,8 @@ extension Message {
         var hasContent: Bool { hasNotification || dataEntries > 0 }
 
         mutating func count(_ field: Field) {
+            // What push services are told is no payload.
+            guard !(Tag.expiration...Tag.collapseKey).contains(field.tag) else { return }
             isEmpty = false
             switch field.tag {
             case Tag.title, Tag.body, Tag.image:

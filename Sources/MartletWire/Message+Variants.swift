@@ -30,7 +30,8 @@ extension Message {
                 return [try opaqueVariant(opaque, outline, common, kind)]
             }
             guard !outline.blocks.isEmpty else {
-                return [common.variant(.all, kind, outline.summary, bytes)]
+                let body = collapseKey.isEmpty ? bytes : merge(memory, nil, [], common)
+                return [common.variant(.all, kind, outline.summary, body)]
             }
             let plain = UnsafeRawBufferPointer(rebasing: memory[..<outline.plainBytes])
             return try merged(plain, outline, common, kind)
@@ -55,7 +56,7 @@ extension Message {
         var writer = WireWriter(reservingBytes: Field.headBytes + opaque.content.count)
         writer.field(opaque)
         for block in outline.blocks {
-            _ = try checkBlock(block.content, block.platform, &traits)
+            _ = try checkBlock(block.content, block.platform, kind, &traits)
             var own = Cursor(block.content)
             while let field = own.field {
                 guard field.tag > Tag.data else {
@@ -84,9 +85,8 @@ extension Message {
         for block in outline.blocks {
             let place = Place.block(block.platform)
             var traits = common
-            let ownData = try checkBlock(block.content, block.platform, &traits)
-            let body = merge(
-                plain, block.content, ownData, keepsCollapseKey: block.platform != .android)
+            let ownData = try checkBlock(block.content, block.platform, kind, &traits)
+            let body = merge(plain, block, ownData, common)
             let summary = count(body)
             guard summary.dataEntries <= Limits.dataEntriesMax else {
                 throw tooManyEntries(place.path)
@@ -97,7 +97,8 @@ extension Message {
             rest.remove(.init(block.platform))
         }
         if !rest.isEmpty, outline.summary.hasContent {
-            variants.append(common.variant(rest, kind, outline.summary, [UInt8](plain)))
+            let body = merge(plain, nil, [], common)
+            variants.append(common.variant(rest, kind, outline.summary, body))
         }
         return joined(variants)
     }
@@ -125,14 +126,18 @@ extension Message {
     }
 
     /// Merges the common fields with a block: a field of the block replaces the common field, and fields that only
-    /// the block has follow. A push service that collapses by itself needs the collapse key (GW-11). Both inputs are in the order of the tags, and so is the result.
+    /// the block has follow. A push service that collapses by itself needs the collapse key, the block's or else SEND's, and
+    /// Apple's needs the sender's expiration (GW-11, GW-17). Both inputs are in the order of the tags, and so is the result.
     private static func merge(
-        _ plain: UnsafeRawBufferPointer, _ block: UnsafeRawBufferPointer,
-        _ ownData: [UnsafeRawBufferPointer], keepsCollapseKey: Bool
+        _ plain: UnsafeRawBufferPointer, _ block: Block?, _ ownData: [UnsafeRawBufferPointer],
+        _ common: Traits
     ) -> [UInt8] {
-        var writer = WireWriter(reservingBytes: plain.count + block.count)
+        let blockBytes = block?.content ?? UnsafeRawBufferPointer(start: nil, count: 0)
+        let keyBytes = Field.headBytes + common.collapseKey.utf8.count
+        var writer = WireWriter(reservingBytes: plain.count + blockBytes.count + keyBytes)
+        var commonKey = common.collapseKey.isEmpty ? nil : common.collapseKey
         var pending = Cursor(plain)
-        var own = Cursor(block)
+        var own = Cursor(blockBytes)
         while let field = own.field, field.tag < Tag.data {
             while let other = pending.field, other.tag <= field.tag {
                 if other.tag < field.tag { writer.field(other) }
@@ -148,12 +153,18 @@ extension Message {
             pending.advance()
         }
         while let field = own.field {
+            if field.tag == Tag.collapseKey { commonKey = nil }
+            if field.tag > Tag.collapseKey {
+                text(Tag.collapseKey, commonKey, into: &writer)
+                commonKey = nil
+            }
             let isKept =
-                field.tag == Tag.data || field.tag >= Tag.option
-                || field.tag == Tag.collapseKey && keepsCollapseKey
+                field.tag == Tag.data || field.tag == Tag.expiration || field.tag >= Tag.option
+                || field.tag == Tag.collapseKey && block?.platform != .android
             if isKept { writer.field(field) }
             own.advance()
         }
+        text(Tag.collapseKey, commonKey, into: &writer)
         return writer.bytes
     }
 
@@ -230,6 +241,9 @@ extension Message {
             try Message.checkLength(
                 restrictedPackageName.utf8.count, Limits.appNameBytesMax, "package name",
                 "restricted_package_name")
+            guard HTTPFieldText.isValue(collapseKey) else {
+                throw refusal(HTTPFieldText.valueFault(of: "The collapse key"), "collapse_key")
+            }
         }
     }
 }

@@ -27,11 +27,13 @@ extension Message {
 
         /// TTL-1: time to live in seconds, four bytes. Only in a block for Android or the web.
         public static let timeToLive: UInt8 = 16
-        /// TTL-1: expiration in seconds since 1970, eight bytes. Only in a block for Apple.
+        /// TTL-1: expiration in seconds since 1970, eight bytes. Only in a block for Apple, and in the message that an
+        /// Apple instance gets.
         public static let expiration: UInt8 = 17
         /// PRI-1: priority, one byte. Only in a block.
         public static let priority: UInt8 = 18
-        /// COL-1: collapse key, UTF-8. Only in a block, and in the message that an instance of Apple or the web gets.
+        /// COL-1: collapse key, UTF-8. Only in a block, and in the message that an instance gets: of Apple and the web the
+        /// block's, of all platforms SEND's.
         public static let collapseKey: UInt8 = 19
         /// MSG-8: package name, UTF-8. Only in a block for Android.
         public static let restrictedPackageName: UInt8 = 20

@@ -36,11 +36,12 @@ struct APNsTests {
     }
 
     @Test(
-        "GW-11 REG-3 MSG-5 the scenarios of the bridge to Apple's push service",
+        "GW-11 GW-17 REG-3 MSG-5 the scenarios of the bridge to Apple's push service",
         .enabled(if: isInstalled, "make python-sdks installs aioapns and h2"),
         arguments: [
-            "headers", "imports", "answers", "keys", "live", "silent", "kinds", "streams", "trust",
-            "outages", "kills",
+            "headers", "imports", "answers", "keys", "live", "silent", "kinds", "sending",
+            "streams",
+            "trust", "outages", "kills",
         ])
     func scenario(_ name: String) throws {
         let (status, text) = try run([name])
@@ -54,6 +55,6 @@ struct APNsTests {
         let listed = try run(["--list"]).text.split(separator: "\n").compactMap {
             $0.split(separator: "\t").first.map(String.init)
         }
-        #expect(listed.count == 11)
+        #expect(listed.count == 12)
     }
 }

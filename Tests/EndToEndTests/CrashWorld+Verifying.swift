@@ -46,7 +46,7 @@ extension CrashWorld {
             return try found.map { entry, bytes in
                 Pending(
                     sequence: entry.sequence.rawValue,
-                    id: try Message(decoding: bytes, unknownTags: .refuse)["id"] ?? "",
+                    id: try Message(decoding: bytes, unknownTags: .skip)["id"] ?? "",
                     isHigh: entry.lane.isHigh, expires: entry.expires.millisecondsSince1970)
             }
         }

@@ -245,7 +245,7 @@ final class CrashWorld {
     }
 
     static func id(_ delivery: Deliver) throws -> String {
-        try Message(decoding: delivery.message, unknownTags: .refuse)["id"] ?? ""
+        try Message(decoding: delivery.message, unknownTags: .skip)["id"] ?? ""
     }
 
     /// A device comes, perhaps dozing, gets everything that is its own, and acknowledges some of it, so

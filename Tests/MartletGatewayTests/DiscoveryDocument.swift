@@ -44,8 +44,10 @@ struct DiscoveryDocument {
         }
     }
 
-    /// Texts whose form is looked at.
-    private static let checked = ["color": "\"#aabbcc\"", "link": "\"https://x\""]
+    /// Values whose form is looked at.
+    private static let checked = [
+        "color": "\"#aabbcc\"", "link": "\"https://x\"", "payload": "{\"aps\":{}}",
+    ]
     private let schemas: JSONValue
 
     init() throws {

@@ -138,6 +138,33 @@ private let refusals: [(String, String, String, String?)] = [
         "apns-collapse-id has at most 64 bytes.", "message.apns.headers.apns-collapse-id"
     ),
     (
+        "a collapse ID that is no header", #""apns":{"headers":{"apns-collapse-id":"a\r\nb"}}"#,
+        "apns-collapse-id has a control character, or a blank at an end, which no HTTP header can have.",
+        "message.apns.headers.apns-collapse-id"
+    ),
+    (
+        "a header of Apple's that is none", #""apns":{"headers":{"apns-other":" a"}}"#,
+        "apns-other has a control character, or a blank at an end, which no HTTP header can have.",
+        "message.apns.headers.apns-other"
+    ),
+    (
+        "a name that no header has", #""webpush":{"headers":{"a b":"c"}}"#,
+        #""a b" cannot be the name of a header."#, "message.webpush.headers.a b"
+    ),
+    (
+        "a topic that is no header", #""webpush":{"headers":{"Topic":"a\u0000"}}"#,
+        "Topic has a control character, or a blank at an end, which no HTTP header can have.",
+        "message.webpush.headers.Topic"
+    ),
+    (
+        "a payload for Apple without aps", #""apns":{"payload":{"sound":"default"}}"#,
+        "A payload for Apple has the dictionary aps.", "message.apns.payload.aps"
+    ),
+    (
+        "a payload for Apple whose aps is null", #""apns":{"payload":{"aps":null}}"#,
+        "A payload for Apple has the dictionary aps.", "message.apns.payload.aps"
+    ),
+    (
         "a link that is not safe", #""webpush":{"fcm_options":{"link":"http://example.com"}}"#,
         "A link begins with https://.", "message.webpush.fcm_options.link"
     ),

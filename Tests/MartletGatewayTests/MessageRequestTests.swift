@@ -151,6 +151,13 @@ private let apple = [
     Case("headers/apns-priority", #""10""#, "priority high"),
     Case("headers/apns-priority", #""5""#, "priority normal"),
     Case("headers/APNS-PRIORITY", #""1""#, "priority normal"),
+    Case("headers/apns-priority", #""1""#, "option apns-priority=1"),
+    Case(
+        "headers/Apns-Id", #""11111111-2222-3333-4444-555555555555""#,
+        "option apns-id=11111111-2222-3333-4444-555555555555"),
+    Case("headers/apns-topic", #""com.example""#, "option apns-topic=com.example"),
+    Case("headers/apns-push-type", #""voip""#, "option apns-push-type=voip"),
+    Case("headers/apns-push-type", #""widgets""#, "priority high"),
     Case("headers/apns-collapse-id", #""c""#, "collapse c"),
     Case("headers/apns-push-type", #""background""#, "option apns-push-type=background"),
     Case("payload/aps/alert", #""only a body""#, "body only a body"),
@@ -163,6 +170,8 @@ private let apple = [
         #"aps alert={"loc-args":["a"],"loc-key":"lk"}"#),
     Case("payload/aps/alert/launch-image", #""i""#, #"aps alert={"launch-image":"i"}"#),
     Case("payload/aps/badge", "3", "badge 3"), Case("payload/aps/badge", "0", "badge 0"),
+    Case("payload/aps/badge", "5.0", "badge 5"), Case("payload/aps/badge", "5e0", "badge 5"),
+    Case("payload/aps/content-available", "1.0", "content-available"),
     Case("payload/aps/sound", #""default""#, "sound default"),
     Case(
         "payload/aps/sound", #"{"name":"n","critical":1,"volume":0.5}"#,
@@ -175,10 +184,11 @@ private let apple = [
         "payload/aps/interruption-level", #""critical""#,
         #"aps interruption-level="critical""#),
     Case("payload/aps/my_own", "[1]", "aps my_own=[1]"),
-    Case("payload/my_own", #"{"a_b":null}"#, #"custom my_own={"a_b":null}"#),
+    Case("payload", #"{"aps":{},"my_own":{"a_b":null}}"#, #"custom my_own={"a_b":null}"#),
     Case("fcm_options/image", #""https://x/i""#, "image https://x/i"),
     Case("fcm_options/analytics_label", #""l""#, "option analytics_label=l"),
-    Case("live_activity_token", #""abc""#, "option live_activity_token=abc"),
+    Case("live_activity_token", #""a1b2""#, "option live_activity_token=a1b2"),
+    Case("live_activity_token", #""a1b2""#, "priority high"),
 ]
 
 private let web = [
@@ -352,6 +362,43 @@ struct MessageRequestTests {
     }
 
     @Test(
+        "GW-17 what Apple would refuse is refused at its place",
+        arguments: [
+            (#"{"payload":{"aps":{"badge":"5"}}}"#, "payload.aps.badge"),
+            (#"{"payload":{"aps":{"badge":-1}}}"#, "payload.aps.badge"),
+            (#"{"payload":{"aps":{"badge":1.5}}}"#, "payload.aps.badge"),
+            (#"{"payload":{"aps":{"alert":{"title":5}}}}"#, "payload.aps.alert.title"),
+            (#"{"payload":{"aps":{"content-available":"1"}}}"#, "payload.aps.content-available"),
+            (#"{"payload":{"aps":{"sound":5}}}"#, "payload.aps.sound"),
+            (#"{"headers":{"apns-push-type":"liveactivity"}}"#, "live_activity_token"),
+            (
+                #"{"headers":{"apns-push-type":"background","apns-priority":"10"}}"#,
+                "headers.apns-priority"
+            ),
+            (#"{"headers":{"apns-id":"7"}}"#, "headers.apns-id"),
+        ])
+    func refusedForApple(_ apns: String, _ field: String) throws {
+        let error = try #require(throws: MartletError.self) {
+            try lines(#"{"message":{"token":"t","apns":\#(apns)}}"#, for: .apple)
+        }
+        #expect(error.word == .invalidArgument && error.field == "message.apns." + field)
+    }
+
+    @Test(
+        "GW-4 GW-17 a collapse key that no header can have is refused",
+        arguments: ["a\\nb", " a", "a\\t"])
+    func legacyCollapseKey(_ key: String) throws {
+        let body = #"{"to":"t","collapse_key":"\#(key)","data":{"k":"v"}}"#
+        let sent = try LegacyRequest(body: Array(body.utf8)).message
+        let error = try #require(throws: MartletError.self) {
+            try Message.variants(
+                of: try sent.message.encoded(), target: .token,
+                collapseKey: try #require(sent.collapseKey))
+        }
+        #expect(error.word == .invalidArgument && error.field == "collapse_key")
+    }
+
+    @Test(
         "PRI-1 without a word on it notifications are urgent and data is not",
         arguments: [
             (#""data":{"k":"v"}"#, "normal", "normal"),
@@ -360,6 +407,13 @@ struct MessageRequestTests {
             (#""android":{"notification":{"title_loc_key":"t"}}"#, "high", nil),
             (#""apns":{"payload":{"aps":{"alert":{"loc-key":"k"}}}}"#, nil, "high"),
             (#""apns":{"payload":{"aps":{"content-available":1}}}"#, nil, "normal"),
+            (#""apns":{"payload":{"aps":{"badge":3}}}"#, nil, "high"),
+            (#""apns":{"payload":{"aps":{"sound":"default"}}}"#, nil, "high"),
+            (#""apns":{"payload":{"aps":{"sound":{"name":"a"}}}}"#, nil, "high"),
+            (
+                #""apns":{"headers":{"apns-push-type":"background"},"payload":{"aps":{"alert":"a"}}}"#,
+                nil, "normal"
+            ),
         ] as [(String, String?, String?)])
     func priority(_ fields: String, _ android: String?, _ apple: String?) throws {
         let body = #"{"message":{"token":"t",\#(fields)}}"#

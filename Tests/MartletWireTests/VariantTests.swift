@@ -401,6 +401,176 @@ private let common = Message(
         #expect(refused(.longest, 0, 256) == "restricted_package_name")
     }
 
+    /// Texts that cannot be the value of an HTTP header, and texts that can. Source: RFC 9110, section 5.5.
+    static let headerValues: [(text: String, isValue: Bool)] =
+        ["a\rb", "a\nb", "a\r\nb", "a\0b", "a\u{7F}", "\u{1}", " a", "a ", "\ta", "a\t", " "]
+        .map { ($0, false) } + ["", "a b", "a\tb", "ä", "⚓", "~!\"{}"].map { ($0, true) }
+
+    @Test("GW-17 a value that cannot be a header is refused at its place", arguments: headerValues)
+    func headers(_ text: String, _ isValue: Bool) {
+        func field(_ message: Message, key: String = "") -> String? {
+            do {
+                _ = try variants(message, collapseKey: key)
+                return nil
+            } catch {
+                return (error as? MartletError)?.field
+            }
+        }
+        func expected(_ name: String) -> String? { isValue ? nil : name }
+        let id = Message(apns: .init(collapseID: text))
+        #expect(field(id) == expected("message.apns.headers.apns-collapse-id"))
+        let topic = Message(webpush: .init(topic: text))
+        #expect(field(topic) == expected("message.webpush.headers.Topic"))
+        #expect(field(Message(data: ["a": "1"]), key: text) == expected("collapse_key"))
+        let other = Message(apns: .init(options: [.init(key: "apns-other", value: text)]))
+        #expect(field(other) == expected("message.apns.headers.apns-other"))
+        // Android's key and other options are no headers.
+        #expect(field(Message(android: .init(collapseKey: text))) == nil)
+        #expect(field(Message(apns: .init(options: [.init(key: "label", value: text)]))) == nil)
+    }
+
+    private static let activity = Message.DataEntry(key: "live_activity_token", value: "c3c3")
+
+    /// What is wrong | options of Apple's block | the block's priority | field below message.apns
+    static let wrongSending: [(String, [(String, String)], MessagePriority?, String)] = [
+        ("a push type that is none", [("apns-push-type", "loud")], nil, "headers.apns-push-type"),
+        ("a push type in capitals", [("apns-push-type", "VoIP")], nil, "headers.apns-push-type"),
+        (
+            "a Live Activity without its token", [("apns-push-type", "liveactivity")], nil,
+            "live_activity_token"
+        ),
+        (
+            "a Live Activity's token for a call",
+            [("apns-push-type", "voip"), ("live_activity_token", "c3")], nil,
+            "headers.apns-push-type"
+        ),
+        (
+            "a token that leaves the path", [("live_activity_token", "a/")], nil,
+            "live_activity_token"
+        ),
+        ("half a byte of a token", [("live_activity_token", "c3c")], nil, "live_activity_token"),
+        ("no token", [("live_activity_token", "")], nil, "live_activity_token"),
+        (
+            "a long token", [("live_activity_token", String(repeating: "c", count: 258))], nil,
+            "live_activity_token"
+        ),
+        (
+            "a topic of another push type",
+            [("apns-push-type", "voip"), ("apns-topic", "com.example.tides")], nil,
+            "headers.apns-topic"
+        ),
+        (
+            "an activity's token with the app's topic",
+            [("apns-topic", "com.example.tides"), ("live_activity_token", "c3")], nil,
+            "headers.apns-topic"
+        ),
+        ("device management without topic", [("apns-push-type", "mdm")], nil, "headers.apns-topic"),
+        ("an empty topic", [("apns-topic", "")], nil, "headers.apns-topic"),
+        ("an ID that is no UUID", [("apns-id", "1")], nil, "headers.apns-id"),
+        (
+            "an ID with a letter too many", [("apns-id", "11111111-2222-3333-4444-5555555555555")],
+            nil, "headers.apns-id"
+        ),
+        (
+            "an urgent background", [("apns-push-type", "background")], .high,
+            "headers.apns-priority"
+        ),
+        (
+            "a Live Activity of priority 1",
+            [("apns-priority", "1"), ("live_activity_token", "c3")], nil, "headers.apns-priority"
+        ),
+        ("a priority as option", [("apns-priority", "10")], nil, "headers.apns-priority"),
+        ("an expiration as option", [("apns-expiration", "0")], nil, "headers.apns-expiration"),
+        ("a collapse ID as option", [("apns-collapse-id", "a")], nil, "headers.apns-collapse-id"),
+    ]
+
+    @Test(
+        "GW-17 options that Apple refuses or that contradict",
+        arguments: 0..<Self.wrongSending.count)
+    func refusesSending(row: Int) throws {
+        let (what, options, priority, field) = Self.wrongSending[row]
+        let block = Message.APNS(
+            priority: priority, options: options.map { .init(key: $0.0, value: $0.1) })
+        let error = try #require(refusal(Message(apns: block)), "\(what) is accepted")
+        #expect(error.word == .invalidArgument && error.field == "message.apns." + field, "\(what)")
+    }
+
+    @Test("GW-17 a Live Activity is on one device", arguments: TargetKind.allCases)
+    func activityTarget(_ kind: TargetKind) throws {
+        let message = Message(data: ["a": "1"], apns: .init(options: [Self.activity]))
+        if kind == .token {
+            #expect(throws: Never.self) { try variants(message, target: kind) }
+        } else {
+            let error = #expect(throws: MartletError.self) { try variants(message, target: kind) }
+            #expect(error?.field == "message.apns.live_activity_token")
+        }
+    }
+
+    /// Member of aps | JSON that it takes | JSON that it does not take
+    static let members: [(String, [String], [String])] = [
+        (
+            "badge", ["0", "5", "5.0", "5e0", "4294967295", "null"],
+            ["-1", "1.5", #""5""#, "true", "4294967296"]
+        ),
+        ("content-available", ["1", "1.0", "true", "0"], [#""1""#, "2", "[]"]),
+        ("mutable-content", ["1", "false"], [#""1""#, "{}"]),
+        (
+            "sound", [#""a""#, #"{"name":"a","critical":1,"volume":0.5}"#],
+            ["1", "[]", #"{"name":1}"#]
+        ),
+        ("category", [#""a""#], ["1", "{}"]), ("thread-id", [#""a""#], ["7"]),
+        ("interruption-level", [#""critical""#], ["1"]),
+        ("relevance-score", ["0.5", "1"], [#""1""#]),
+        ("timestamp", ["1764245012"], [#""now""#]), ("event", [#""update""#], ["1"]),
+        ("content-state", ["{}"], ["[]", #""a""#]), ("attributes", ["{}"], ["1"]),
+        ("url-args", [#"["a"]"#], [#""a""#]), ("my-own", ["1", #""a""#, "[]", "{}"], []),
+        (
+            "alert",
+            [#"{"title":"a","loc-args":["a"]}"#, #"{"title":{"loc-key":"k"}}"#, #"{"other":1}"#],
+            [#"{"title":5}"#, #"{"loc-key":1}"#, #"{"loc-args":"a"}"#, #"{"body":[]}"#]
+        ),
+    ]
+
+    @Test(
+        "GW-17 members of aps have the types that Apple documents",
+        arguments: 0..<Self.members.count)
+    func memberTypes(row: Int) {
+        let (name, right, wrong) = Self.members[row]
+        func field(_ value: String) -> String? {
+            refusal(Message(apns: .init(payload: .init(aps: [.init(key: name, value: value)]))))?
+                .field
+        }
+        for value in right { #expect(field(value) == nil, "\(name): \(value)") }
+        for value in wrong {
+            let place = field(value) ?? "accepted"
+            #expect(
+                place.hasPrefix("message.apns.payload.aps.\(name)"), "\(name): \(value) \(place)")
+        }
+    }
+
+    @Test(
+        "COL-1 GW-17 push services are told SEND's collapse key, and Apple the sender's expiration")
+    func delivered() throws {
+        var message = common
+        #expect(
+            try variants(message, collapseKey: "c").map {
+                Message.deliveredCollapseKey(in: $0.body)
+            } == ["c"])
+        message.android = .init(data: [.init(key: "m", value: "4")], collapseKey: "k")
+        message.apns = .init(
+            expirationSeconds: 1_760_000_000, payload: .init(badge: 1),
+            options: [.init(key: "o", value: "")])
+        let all = try variants(message, collapseKey: "c")
+        #expect(all.map { Message.deliveredCollapseKey(in: $0.body) } == [nil, "c", "c"])
+        #expect(all.map { Message.deliveredExpiration(in: $0.body) } == [nil, 1_760_000_000, nil])
+        // What a device reads is not changed by it.
+        let without = try variants(message)
+        #expect(try all.map(read) == without.map(read) && all.map(\.size) == without.map(\.size))
+        // A topic's message without payload stays collapsible.
+        let empty = Message(apns: .init(expirationSeconds: 1_760_000_000))
+        #expect(try variants(empty, target: .topic).map(\.collapse) == [.app])
+    }
+
     @Test("MSG-5 merged bodies agree with a naive merge of random messages")
     func naive() throws {
         var random = SeededGenerator(state: 55)

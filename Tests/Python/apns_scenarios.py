@@ -448,6 +448,59 @@ def kinds(broker):
     assert len(broker.apple.answers[-1][0].headers["apns-collapse-id"]) == 43
 
 
+def sending(broker):
+    """GW-17 push types, Live Activities, priority, ID and expiration go to Apple as the sender gave them"""
+    broker.add_key()
+    token, activity = apns_token(), apns_token()
+    registered = broker.imported([token])[0]
+    path = "/v1/projects/harbour/messages:send"
+    live = {"aps": {"timestamp": 1764245012, "event": "update", "content-state": {"tide": 3}}}
+    expiration, identifier = str(int(time.time()) + 29 * 86400), "11111111-2222-3333-4444-555555555555"
+    for apns, wanted in (
+            ({"payload": live, "live_activity_token": activity},
+             {":path": "/3/device/" + activity, "apns-push-type": "liveactivity",
+              "apns-topic": BUNDLE + ".push-type.liveactivity", "apns-priority": "10"}),
+            ({"payload": live, "live_activity_token": activity,
+              "headers": {"apns-push-type": "liveactivity", "apns-priority": "5"}},
+             {":path": "/3/device/" + activity, "apns-priority": "5"}),
+            ({"payload": {"aps": {"alert": "x"}}, "headers": {"apns-push-type": "voip"}},
+             {":path": "/3/device/" + token, "apns-push-type": "voip", "apns-topic": BUNDLE + ".voip",
+              "apns-priority": "10"}),
+            ({"payload": {"aps": {"alert": "x"}},
+              "headers": {"apns-priority": "1", "apns-id": identifier, "apns-expiration": expiration}},
+             {"apns-priority": "1", "apns-id": identifier, "apns-expiration": expiration}),
+            ({"payload": {"aps": {"badge": 5.0}}},
+             {"apns-priority": "10", "apns-push-type": "alert", "apns-topic": BUNDLE})):
+        before = len(broker.apple.answers)
+        status, answer = broker.ask(path, {"message": {"token": registered, "apns": apns}})
+        assert status == 200, answer
+        broker.apple.until(lambda: len(broker.apple.answers) == before + 1)
+        request = broker.apple.answers[-1][0]
+        assert {name: request.headers.get(name) for name in wanted} == wanted, request.headers
+    assert broker.apple.answers[-1][0].payload["aps"] == {"badge": 5}
+    # A collapse key of the older interface.
+    status, answer = broker.ask("/fcm/send", {"to": registered, "collapse_key": "tide", "data": {"a": "1"}})
+    assert status == 200 and answer["success"] == 1, answer
+    broker.apple.until(lambda: len(broker.apple.answers) == before + 2)
+    assert broker.apple.answers[-1][0].headers["apns-collapse-id"] == "tide"
+    # The end of an activity is not the end of the device.
+    broker.apple.answer = lambda request: Answer(410, "Unregistered") if request.token == activity else TAKEN
+    status, answer = broker.ask(path, {"message": {
+        "token": registered, "apns": {"payload": live, "live_activity_token": activity}}})
+    assert status == 200, answer
+    broker.counts(answer["name"].rsplit("/", 1)[1], refused=1, pending=0)
+    status, answer = broker.ask(path, {"message": {"token": registered, "notification": {"title": "t"}}})
+    assert status == 200, answer
+    broker.counts(answer["name"].rsplit("/", 1)[1], handedOver=1, pending=0)
+    # What no header can have is refused at each door.
+    for body in ({"apns": {"headers": {"apns-collapse-id": "a\r\nb"}}},
+                 {"apns": {"headers": {"apns-collapse-id": " a"}}}, {"apns": {"headers": {"apns-topic": "a\0"}}}):
+        status, answer = broker.ask(path, {"message": {"token": registered, "data": {"a": "1"}, **body}})
+        assert status == 400 and next(iter(body["apns"]["headers"])) in json.dumps(answer), answer
+    status, answer = broker.ask("/fcm/send", {"to": registered, "collapse_key": "a\nb", "data": {"a": "1"}})
+    assert answer.get("results", [{}])[0].get("error") == "InvalidParameters" or status == 400, answer
+
+
 def streams(broker):
     """GW-11 the server's limit of streams holds, and GOAWAY costs no message"""
     broker.apple.streams, broker.apple.goaway_after = 8, 40
@@ -595,7 +648,7 @@ def kills(broker, count=None):
     print(f"{len(finals)} messages, {killed} kills, {repeated} asked again after an answer")
 
 
-SCENARIOS = [headers, imports, answers, keys, live, silent, kinds, streams, trust, outages, kills]
+SCENARIOS = [headers, imports, answers, keys, live, silent, kinds, sending, streams, trust, outages, kills]
 WITHOUT_QUOTA = ("device-messages-per-minute=0", "device-messages-per-hour=0")
 
 

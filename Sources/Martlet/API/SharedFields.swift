@@ -37,6 +37,20 @@ extension MessageField {
     }
 }
 
+extension MessageField {
+    /// The value of a header of this name.
+    package func headerValue(_ name: String) throws(Failure) -> String {
+        let text = try text()
+        guard HTTPFieldText.isName(name) else {
+            throw refusal("\(name.prefix(64).debugDescription) cannot be the name of a header.")
+        }
+        guard HTTPFieldText.isValue(text) else {
+            throw refusal(HTTPFieldText.valueFault(of: name))
+        }
+        return text
+    }
+}
+
 extension MessageObject {
     /// Takes title, body and image; nil without any of the three.
     package mutating func takeTexts() throws(Field.Failure) -> Message.Notification? {
@@ -67,6 +81,63 @@ extension Message.APNS {
         var shown = notification ?? .init()
         shown.image = image
         notification = shown
+    }
+
+    /// Takes `apns-priority`: 10 is high; 5 is normal, and so is 1, which Apple is told as it stands.
+    package mutating func take<Field: MessageField>(
+        priority field: Field
+    ) throws(Field.Failure) {
+        switch try field.text() {
+        case "10": priority = .high
+        case "5": priority = .normal
+        case "1":
+            priority = .normal
+            options.append(.init(key: AppleSending.Key.priority, value: "1"))
+        default: throw field.refusal("apns-priority is 10, 5 or 1.")
+        }
+    }
+
+    /// Takes `live_activity_token`.
+    package mutating func takeActivityToken<Object: MessageObject>(
+        _ fields: inout Object
+    ) throws(Object.Field.Failure) {
+        guard let token = try fields.take(AppleSending.Key.activityToken)?.text() else { return }
+        options.append(.init(key: AppleSending.Key.activityToken, value: token))
+    }
+
+    /// Takes further headers as options, which go on to Apple if they have a meaning there.
+    package mutating func take<Field: MessageField>(
+        furtherHeaders headers: [(name: String, field: Field)]
+    ) throws(Field.Failure) {
+        for (name, field) in headers {
+            options.append(.init(key: name.lowercased(), value: try field.headerValue(name)))
+        }
+    }
+
+    /// Whether Apple's own default holds, which is 10: the user sees or hears something, or the notification is of a kind
+    /// that has its place beside alerts and background.
+    package var isUrgent: Bool {
+        let type = options.first { $0.key == AppleSending.Key.pushType }?.value
+        if type == ApplePushType.background.rawValue { return false }
+        if let type, type != ApplePushType.alert.rawValue { return true }
+        return notification != nil || payload.subtitle != nil || payload.badge != nil
+            || payload.sound != nil || payload.aps.contains { ["alert", "sound"].contains($0.key) }
+            || options.contains { $0.key == AppleSending.Key.activityToken }
+    }
+
+    /// Headers that a message file may have beside those with a field of their own.
+    package static let furtherHeaders = [
+        AppleSending.Key.pushType, AppleSending.Key.topic, AppleSending.Key.identifier,
+    ]
+
+    /// Members of `aps` that Apple documents.
+    package static var documentedMembers: [String] { AppleMember.names }
+
+    /// Whether the payload may be without `aps`: a command of device management has none.
+    package var mayLackAps: Bool {
+        options.contains {
+            $0.key == AppleSending.Key.pushType && $0.value == ApplePushType.mdm.rawValue
+        }
     }
 
     /// Seconds of `apns-expiration`: nil for a text that is no instant in seconds since 1970.

@@ -1,43 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A message as a request to Apple's push service: path, headers and payload. A message for an instance always makes the
-// same request, but for the provider token, so an attempt that is repeated is the same notification. Pure.
+// A message as a request to Apple's push service: path, headers and payload. What the sender said of the notification's kind,
+// topic, priority, expiration and ID goes to Apple as it stands, and the rest follows from the message and the app. A message
+// for an instance always makes the same request, but for the provider token, so an attempt that is repeated is the same
+// notification. Pure.
 // Source: Apple, "Sending notification requests to APNs", "Generating a remote notification".
 
 import Martlet
 import MartletCrypto
-import MartletRows
-import MartletWire
+package import MartletRows
+package import MartletWire
 
 /// A request to Apple's push service.
-struct APNsRequest: Sendable, Equatable {
-    /// Kinds of notifications (`apns-push-type`).
-    enum PushType: String, Sendable {
-        /// The user sees or hears something.
-        case alert
-        /// The app is woken, and the user notices nothing.
-        case background
-    }
+package struct APNsRequest: Sendable, Equatable {
+    package private(set) var path: String
+    package private(set) var headers: [(name: String, value: String)]
+    package private(set) var payload: [UInt8]
+    /// Whether the request names the instance's own address: then Apple's word that the address is gone holds for the
+    /// instance. The token of a Live Activity ends with the activity, and another topic is another matter than the app.
+    package private(set) var isForInstance: Bool
 
-    var path: String
-    var headers: [(name: String, value: String)]
-    var payload: [UInt8]
-
-    /// - Throws: `WireError` for a message that cannot be read.
-    init(_ message: Deliver, to address: APNsAddress, holder: Holder, projectID: String)
-        throws(WireError)
+    /// - Throws: `MartletError` for a message that cannot be read, or that an earlier version accepted and Apple refuses.
+    package init(_ message: Deliver, to address: APNsAddress, holder: Holder, projectID: String)
+        throws(MartletError)
     {
-        let content = try Message(decoding: message.message, unknownTags: .skip)
-        let dictionary = Self.dictionary(content, messageID: message.messageID(in: projectID))
-        let type = Self.type(of: dictionary)
-        path = "/3/device/" + Self.hexadecimal(address.token)
+        let content: Message
+        do { content = try Message(decoding: message.message, unknownTags: .skip) } catch {
+            throw error.martletError
+        }
+        let sending = try AppleSending(content.options)
+        var dictionary = Self.dictionary(content, messageID: message.messageID(in: projectID))
+        let type =
+            sending.namedType ?? Self.type(ofTopic: sending.topic, address.bundle)
+            ?? Self.type(of: dictionary)
+        let topic = sending.topic ?? Self.topic(address.bundle, type)
+        // A command of device management has no other members.
+        if type == .mdm, dictionary["aps"] == .object([:]) { dictionary["aps"] = nil }
+        path = "/3/device/" + (sending.activityToken ?? Self.hexadecimal(address.token))
         payload = Array(JSONValue.object(dictionary).text.utf8)
+        isForInstance = sending.activityToken == nil && topic == address.bundle
         headers = [
-            ("apns-id", Self.identifier(of: message, holder, projectID)),
-            ("apns-topic", address.bundle),
+            ("apns-id", sending.identifier ?? Self.identifier(of: message, holder, projectID)),
+            ("apns-topic", topic),
             ("apns-push-type", type.rawValue),
-            // Apple refuses a background notification of high priority.
-            ("apns-priority", message.priority == .high && type == .alert ? "10" : "5"),
+            ("apns-priority", Self.priority(of: message, type, sending)),
             ("apns-expiration", Self.expiration(of: message)),
         ]
         if let key = Message.deliveredCollapseKey(in: message.message) {
@@ -56,8 +62,27 @@ struct APNsRequest: Sendable, Equatable {
         return members
     }
 
+    /// The kind that a given topic names behind the bundle ID; nil: the topic names none.
+    private static func type(ofTopic topic: String?, _ bundle: String) -> ApplePushType? {
+        guard let topic, topic != bundle else { return nil }
+        return ApplePushType.allCases.first { topic == bundle + $0.topicSuffix }
+    }
+
+    /// The app's topic for a kind. Some apps are registered under such a topic already.
+    private static func topic(_ bundle: String, _ type: ApplePushType) -> String {
+        bundle.hasSuffix(type.topicSuffix) ? bundle : bundle + type.topicSuffix
+    }
+
+    private static func priority(
+        of message: Deliver, _ type: ApplePushType, _ sending: AppleSending
+    ) -> String {
+        if sending.isOfLowestPriority { return "1" }
+        // Apple refuses a background notification of high priority.
+        return message.priority == .high && type != .background ? "10" : "5"
+    }
+
     /// A notification without alert, badge and sound is for the app alone.
-    private static func type(of dictionary: JSONObject) -> PushType {
+    private static func type(of dictionary: JSONObject) -> ApplePushType {
         guard case .object(let aps) = dictionary["aps"] else { return .background }
         return ["alert", "badge", "sound"].contains { aps[$0] != nil } ? .alert : .background
     }
@@ -65,12 +90,17 @@ struct APNsRequest: Sendable, Equatable {
     /// 0: Apple tries once and keeps nothing.
     private static func expiration(of message: Deliver) -> String {
         guard message.isStored else { return "0" }
+        if let given = Message.deliveredExpiration(in: message.message), given > 0 {
+            return "\(given)"
+        }
         return "\(max(1, message.expires.millisecondsSince1970 / 1000))"
     }
 
-    /// Apple takes 64 bytes. A longer key is replaced by its digest, so equal keys stay equal.
+    /// Apple takes 64 bytes. A longer key is replaced by its digest, so equal keys stay equal; so is a key that no header can
+    /// have, which an earlier version accepted.
     private static func collapseID(_ key: String) -> String {
-        guard key.utf8.count > BridgeLimits.apnsCollapseBytesMax else { return key }
+        let isShort = key.utf8.count <= BridgeLimits.apnsCollapseBytesMax
+        if isShort, HTTPFieldText.isValue(key) { return key }
         return Base64URL.encode(SHA256.hash(Array(key.utf8)))
     }
 
@@ -99,8 +129,9 @@ struct APNsRequest: Sendable, Equatable {
             as: UTF8.self)
     }
 
-    static func == (left: APNsRequest, right: APNsRequest) -> Bool {
+    package static func == (left: APNsRequest, right: APNsRequest) -> Bool {
         left.path == right.path && left.payload == right.payload
+            && left.isForInstance == right.isForInstance
             && left.headers.elementsEqual(right.headers) { $0 == $1 }
     }
 }

@@ -9,6 +9,7 @@
 import AsyncHTTPClient
 import Martlet
 import MartletFiles
+import MartletPush
 import MartletRows
 import MartletTransport
 import MartletWire
@@ -88,7 +89,7 @@ package actor APNsService: PushService {
             return .refused(reason: "no address of Apple")
         }
         let request: APNsRequest
-        do throws(WireError) {
+        do throws(MartletError) {
             request = try APNsRequest(
                 message.message, to: address, holder: message.instance.holder,
                 projectID: message.projectID)
@@ -104,9 +105,12 @@ package actor APNsService: PushService {
             do {
                 answer = try await ask(request, address, message.instance.project, with: key)
             } catch {
-                return .later(reason: Self.reason(of: error), afterSeconds: nil)
+                return Self.verdict(of: error)
             }
             refusal = answer.verdict
+            if case .gone(let reason) = refusal, !request.isForInstance {
+                return .refused(reason: reason)
+            }
             // Another key of the project may be good.
             guard case .keyRefused = refusal else { return refusal }
         }
@@ -143,11 +147,17 @@ package actor APNsService: PushService {
             retryAfter: response.headers.first(name: "retry-after"))
     }
 
-    private static func reason(of error: any Error) -> String {
+    /// The meaning of a request without an answer. A request that our own client does not build is never sent: a repetition
+    /// has the same end.
+    private static func verdict(of error: any Error) -> HandOverAnswer {
         switch error {
-        case Connecting.privateAddress(let host): "\(host) has a private address"
-        case Connecting.unknownHost(let host): "\(host) has no address"
-        default: "\(error)"
+        case let error as HTTPClientError where error.isOfRequest:
+            .refused(reason: "no valid request: \(error.shortDescription)")
+        case Connecting.privateAddress(let host):
+            .later(reason: "\(host) has a private address", afterSeconds: nil)
+        case Connecting.unknownHost(let host):
+            .later(reason: "\(host) has no address", afterSeconds: nil)
+        default: .later(reason: "\(error)", afterSeconds: nil)
         }
     }
 

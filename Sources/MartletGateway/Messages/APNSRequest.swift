@@ -16,9 +16,14 @@ extension Message.APNS {
         }
         if let field = try fields.take("payload") {
             var members = try field.members()
-            if let aps = try members.take("aps") {
+            let aps = try members.take("aps")
+            if let aps {
                 var aps = try aps.members()
                 try take(aps: &aps)
+            }
+            guard aps != nil || mayLackAps else {
+                throw RequestField(value: .null, path: "\(field.path).aps")
+                    .refusal("A payload for Apple has the dictionary aps.")
             }
             payload.custom = members.rest().map {
                 .init(key: $0.name, value: $0.field.value.text)
@@ -32,46 +37,39 @@ extension Message.APNS {
             }
             try apple.finish()
         }
-        if let token = try fields.take("live_activity_token")?.text() {
-            options.append(.init(key: "live_activity_token", value: token))
-        }
+        try takeActivityToken(&fields)
         try fields.finish()
     }
 
     /// Longest `apns-collapse-id`, in bytes. Source: Apple's "Sending notification requests to APNs".
     private static let collapseIDBytesMax = 64
 
-    /// Reads the headers with a meaning in Martlet. Other headers are for Apple's servers; they become options, for a
-    /// recipient that passes the message on to Apple.
+    /// Reads the headers with a meaning in Martlet. Other headers are for Apple's servers; they become options, for the
+    /// bridge to Apple, and for a recipient that passes the message on.
     private mutating func take(headers: inout RequestObject) throws(GatewayError) {
         if let field = headers.takeHeader("apns-expiration") {
             expirationSeconds = try field.converted(
                 Self.expirationSeconds, else: "apns-expiration takes seconds since 1970, or 0.")
         }
         if let field = headers.takeHeader("apns-priority") {
-            switch try field.text() {
-            case "1", "5": priority = .normal
-            case "10": priority = .high
-            default: throw field.refusal("apns-priority is 10, 5 or 1.")
-            }
+            try take(priority: field)
         }
         if let field = headers.takeHeader("apns-collapse-id") {
-            let text = try field.text()
+            let text = try field.headerValue("apns-collapse-id")
             guard text.utf8.count <= Self.collapseIDBytesMax else {
                 throw field.refusal(
                     "apns-collapse-id has at most \(Self.collapseIDBytesMax) bytes.")
             }
             collapseID = text
         }
-        for (name, field) in headers.rest() {
-            options.append(.init(key: name, value: try field.text()))
-        }
+        try take(furtherHeaders: headers.rest())
     }
 
     private mutating func take(aps members: inout RequestObject) throws(GatewayError) {
         var rest = JSONObject()
         for (name, field) in members.rest() {
-            switch (name, field.value) {
+            // Some libraries write whole numbers as 5.0.
+            switch (name, field.value.wholeNumber.map(JSONValue.integer) ?? field.value) {
             case ("alert", .string(let text)): notification = .init(body: text)
             case ("alert", .object):
                 var alert = try field.members()

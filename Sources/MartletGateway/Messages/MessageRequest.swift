@@ -138,7 +138,7 @@ extension OutgoingMessage {
         if message.android?.isShown == true, message.android?.priority == nil {
             message.android?.priority = .high
         }
-        if message.apns?.isShown == true, message.apns?.priority == nil {
+        if message.apns?.isUrgent == true, message.apns?.priority == nil {
             message.apns?.priority = .high
         }
         if message.webpush?.notification != nil, message.webpush?.priority == nil {
@@ -151,12 +151,5 @@ extension Message.Android {
     fileprivate var isShown: Bool {
         notification != nil
             || options.contains { $0.key == "title_loc_key" || $0.key == "body_loc_key" }
-    }
-}
-
-extension Message.APNS {
-    fileprivate var isShown: Bool {
-        notification != nil || payload.subtitle != nil
-            || payload.aps.contains { $0.key == "alert" }
     }
 }

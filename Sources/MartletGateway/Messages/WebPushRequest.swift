@@ -51,7 +51,7 @@ extension Message.WebPush {
                 { MessagePriority(webUrgency: $0.lowercased()) },
                 else: "Urgency must be very-low, low, normal or high.")
         }
-        topic = try headers.takeHeader("Topic")?.text()
-        for (_, field) in headers.rest() { _ = try field.text() }
+        topic = try headers.takeHeader("Topic")?.headerValue("Topic")
+        for (name, field) in headers.rest() { _ = try field.headerValue(name) }
     }
 }

@@ -64,8 +64,9 @@ package final class WebClientService: PushService {
             return .refused(reason: "PayloadTooLarge")
         }
         let body: [UInt8]
+        // The recipient's keys are not such that one could encrypt to them, now or later.
         do { body = try PushEncryption.encrypt(text, to: recipient) } catch {
-            return .later(reason: "\(error)", afterSeconds: nil)
+            return .refused(reason: "BadSubscription")
         }
         var request = PushRequest(
             to: endpoint, body: body, authorization: "",
