@@ -25,8 +25,18 @@ public enum BridgeLimits {
 
     /// GW-11: the first delay before a message is tried again. Each further delay is twice as long, with jitter.
     public static let retrySeconds: Double = 1
-    /// GW-11: consecutive answers without a taken message after which a project rests. Fewer are of some messages alone.
+    /// GW-11: consecutive answers without a taken message after which a project rests, and failed attempts in a row after
+    /// which a message is set aside (GW-17). Fewer are chance.
     public static let failuresPerRest = 16
+    /// GW-17: failing messages by which a failure is the service's. A single one may be at fault itself.
+    public static let messagesPerRest = 2
+    /// GW-17: failed attempts after which a delivery has a connection of its own and no longer counts for the project's
+    /// room: a server that closes the connection for it then closes it for no other.
+    public static let attemptsPerConnection = 3
+    /// GW-17: deliveries of all projects that are set aside because they keep failing. Further ones count for their
+    /// project's room. 65,536 are one message to all instances of a loop, and take some 30 MB, because the deliveries of a
+    /// message share its bytes.
+    public static let asideMax = 65_536
     /// GW-11: the longest delay of the door's own.
     public static let retrySecondsMax: Double = 300
     /// GW-11: the longest `Retry-After` that the door follows.

@@ -87,9 +87,9 @@ package enum AppleMember {
     }
 
     private static func firstFault(
-        _ members: [String: JSONValue], in path: String, _ kinds: [String: Kind]
+        _ members: JSONObject, in path: String, _ kinds: [String: Kind]
     ) -> Fault? {
-        for (name, value) in members.sorted(by: { $0.key < $1.key }) {
+        for (name, value) in members {
             if let fault = fault(of: value, name, at: "\(path).\(name)", kinds) { return fault }
         }
         return nil
@@ -102,7 +102,7 @@ extension JSONValue {
     package var wholeNumber: Int64? {
         switch self {
         case .integer(let number): number
-        case .number(let number): Int64(exactly: number)
+        case .number(let number): Int64(exactly: number.value)
         default: nil
         }
     }

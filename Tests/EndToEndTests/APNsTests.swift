@@ -39,7 +39,7 @@ struct APNsTests {
         "GW-11 GW-17 REG-3 MSG-5 the scenarios of the bridge to Apple's push service",
         .enabled(if: isInstalled, "make python-sdks installs aioapns and h2"),
         arguments: [
-            "headers", "imports", "answers", "keys", "live", "silent", "kinds", "sending",
+            "headers", "imports", "answers", "keys", "live", "silent", "kinds", "sending", "poison",
             "streams",
             "trust", "outages", "kills",
         ])
@@ -55,6 +55,6 @@ struct APNsTests {
         let listed = try run(["--list"]).text.split(separator: "\n").compactMap {
             $0.split(separator: "\t").first.map(String.init)
         }
-        #expect(listed.count == 12)
+        #expect(listed.count == 13)
     }
 }

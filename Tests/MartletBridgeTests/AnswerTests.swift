@@ -151,6 +151,53 @@ struct TakenMessagesTests {
     }
 }
 
+@Suite("Messages that keep failing")
+struct FailingMessagesTests {
+    private let first = FailingMessages.Name(.apns, 1)
+    private let second = FailingMessages.Name(.apns, 2)
+
+    private func fail(
+        _ name: FailingMessages.Name, _ times: Int, _ failing: inout FailingMessages
+    ) {
+        for _ in 0..<times { failing.failed(name) }
+    }
+
+    @Test("GW-17 one message that keeps failing is set aside, and is not the service's fault")
+    func one() {
+        var failing = FailingMessages()
+        fail(first, BridgeLimits.failuresPerRest - 1, &failing)
+        #expect(!failing.isAside(first) && !failing.areOfService(.apns))
+        failing.failed(first)
+        #expect(failing.isAside(first) && !failing.areOfService(.apns))
+        // A second one beside it is set aside too.
+        fail(second, BridgeLimits.failuresPerRest - 1, &failing)
+        #expect(!failing.isAside(second) && !failing.areOfService(.apns))
+        failing.failed(second)
+        #expect(failing.isAside(second) && failing.isAside(first))
+        // One delivery at a time is tried, after rests that are counted.
+        #expect(failing.beginRest(first) == 0 && failing.beginRest(first) == nil)
+        failing.endRest(first)
+        #expect(failing.beginRest(first) == 1)
+        // Any answer about one lets all of this message go on, and no other.
+        #expect(failing.answered(first) && !failing.isAside(first) && failing.isAside(second))
+        #expect(failing.beginRest(first) == nil && !failing.answered(first))
+    }
+
+    @Test("GW-17 several messages that fail without an answer between are the service's failure")
+    func several() {
+        var failing = FailingMessages()
+        failing.failed(first)
+        failing.failed(.init(.webPush, 2))
+        #expect(!failing.areOfService(.apns) && !failing.areOfService(.webPush))
+        failing.failed(second)
+        #expect(failing.areOfService(.apns) && !failing.areOfService(.webPush))
+        let wasAside = failing.answered(.init(.apns, 3))
+        #expect(!wasAside && !failing.areOfService(.apns))
+        failing.forget()
+        #expect(!failing.isAside(first))
+    }
+}
+
 private struct SeededRandom: RandomNumberGenerator {
     var state: UInt64
     mutating func next() -> UInt64 {

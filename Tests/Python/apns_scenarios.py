@@ -501,6 +501,33 @@ def sending(broker):
     assert answer.get("results", [{}])[0].get("error") == "InvalidParameters" or status == 400, answer
 
 
+def poison(broker):
+    """GW-17 a message that Apple's server never answers, or always fails, holds up no other message of its project"""
+    broker.add_key()
+    tokens = [apns_token() for _ in range(2500)]
+    registered = [one for start in range(0, 2500, 100) for one in broker.imported(tokens[start:start + 100])]
+    sender = broker.sender()
+    sender.request("CHANGE_TOPIC", operation=1, topic="tides", tokens=[{"token": token} for token in registered])
+    time.sleep(0.5)
+    for index, failure in enumerate((Answer(500, "InternalServerError"), DEAD)):
+        name = f"poison {index}"
+        broker.apple.answer = lambda request: failure if request.payload.get("a") == name else TAKEN
+        bad = sender.send_message("topic", "tides", martlet.message(data={"a": name}))["message number"]
+        broker.apple.until(lambda: [one for one in broker.apple.requests if one.payload.get("a") == name])
+        time.sleep(1)
+        for number in range(3):
+            began = time.monotonic()
+            message = sender.send_message("token", registered[number], martlet.message(data={"b": "1"}))
+            broker.counts(message["message number"], handedOver=1, pending=0)
+            assert time.monotonic() - began < 20, time.monotonic() - began
+        good = sender.send_message("topic", "tides", martlet.message(data={"c": "1"}))["message number"]
+        broker.counts(good, handedOver=2500, pending=0)
+        assert broker.report(bad)["counts"]["pending"] == 2500
+    # When the server takes it, it goes on.
+    broker.apple.answer = lambda request: TAKEN
+    broker.counts(bad, handedOver=2500, pending=0)
+
+
 def streams(broker):
     """GW-11 the server's limit of streams holds, and GOAWAY costs no message"""
     broker.apple.streams, broker.apple.goaway_after = 8, 40
@@ -648,7 +675,7 @@ def kills(broker, count=None):
     print(f"{len(finals)} messages, {killed} kills, {repeated} asked again after an answer")
 
 
-SCENARIOS = [headers, imports, answers, keys, live, silent, kinds, sending, streams, trust, outages, kills]
+SCENARIOS = [headers, imports, answers, keys, live, silent, kinds, sending, poison, streams, trust, outages, kills]
 WITHOUT_QUOTA = ("device-messages-per-minute=0", "device-messages-per-hour=0")
 
 

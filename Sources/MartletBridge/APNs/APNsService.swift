@@ -31,6 +31,8 @@ package actor APNsService: PushService {
     private struct Place: Hashable {
         var project: ProjectNumber
         var isSandbox: Bool
+        /// GW-17: messages that keep failing have connections of their own.
+        var isSuspect: Bool
     }
 
     private enum Connecting: Error { case privateAddress(String), unknownHost(String) }
@@ -103,7 +105,10 @@ package actor APNsService: PushService {
         for key in keys {
             let answer: APNsAnswer
             do {
-                answer = try await ask(request, address, message.instance.project, with: key)
+                let place = Place(
+                    project: message.instance.project, isSandbox: address.isSandbox,
+                    isSuspect: message.isSuspect)
+                answer = try await ask(request, place, with: key)
             } catch {
                 return Self.verdict(of: error)
             }
@@ -118,11 +123,10 @@ package actor APNsService: PushService {
     }
 
     private nonisolated func ask(
-        _ request: APNsRequest, _ address: APNsAddress, _ project: ProjectNumber,
-        with key: OpenBridgeKey
+        _ request: APNsRequest, _ place: Place, with key: OpenBridgeKey
     ) async throws -> APNsAnswer {
-        let server = address.isSandbox ? sandbox : production
-        let client = try await client(Place(project: project, isSandbox: address.isSandbox), server)
+        let server = place.isSandbox ? sandbox : production
+        let client = try await client(place, server)
         let token = tokens.token(of: key, at: now())
         let answer = try await ask(request, server, client, token)
         guard answer.isTokenExpired else { return answer }
@@ -205,8 +209,8 @@ package actor APNsService: PushService {
     }
 
     package func keysChanged(of project: ProjectNumber) async {
-        for isSandbox in [false, true] {
-            let client = clients.removeValue(forKey: Place(project: project, isSandbox: isSandbox))
+        for place in clients.keys where place.project == project {
+            let client = clients.removeValue(forKey: place)
             try? await client?.shutdown()
         }
     }

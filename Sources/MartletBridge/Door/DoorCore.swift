@@ -26,6 +26,8 @@ final class DoorCore {
     private var turns: CircularBuffer<DoorProject> = []
     private var onTheirWay = 0
     var waitingCount = 0
+    /// GW-17: messages of all projects that keep failing, and do not count for the room.
+    var asideCount = 0
     private(set) var isOpen = true
     private var isDispatching = false
 
@@ -64,6 +66,7 @@ final class DoorCore {
             project.ready.removeAll()
             for message in project.resting.values.joined() { project.drop(message) }
             project.resting = [:]
+            project.dropAside()
             if project.onTheirWay == 0 { project.closeLinks() }
         }
     }
@@ -249,11 +252,16 @@ final class DoorCore {
         if project.restsUntil[kind] != nil {
             return park(message, of: project, kind)
         }
+        if !message.isProbe, project.failing.isAside(message.name) {
+            return setAside(message, of: project)
+        }
         // OPS-7: another node may be active, and this node does not know of it yet.
         guard broker.mayHandOver else {
             return again(message, of: project, after: .seconds(1))
         }
         message.handOver.instance = device.instance
+        message.handOver.isSuspect =
+            message.isProbe || message.handOver.attempts >= BridgeLimits.attemptsPerConnection
         project.onTheirWay += 1
         onTheirWay += 1
         let handOver = message.handOver
@@ -274,6 +282,10 @@ final class DoorCore {
         onTheirWay -= 1
         let kind = message.handOver.instance.bridging.address.kind
         counts.count(answer, of: kind)
+        switch answer {
+        case .later, .keyRefused: break
+        case .taken, .refused, .gone, .laterForInstance: goOn(message, project)
+        }
         switch answer {
         case .taken:
             project.failures[kind] = nil
@@ -296,7 +308,10 @@ final class DoorCore {
                 after: Self.delay(after: message.handOver.attempts, seconds))
         case .later(let reason, let seconds):
             project.failures[kind, default: 0] += 1
-            let isMany = project.failures[kind, default: 0] >= BridgeLimits.failuresPerRest
+            project.failing.failed(message.name)
+            let isMany =
+                project.failures[kind, default: 0] >= BridgeLimits.failuresPerRest
+                && project.failing.areOfService(kind)
             warn(project, kind, reason)
             if project.restsUntil[kind] == nil, seconds != nil || isMany {
                 let rests = project.rests[kind, default: 0]
@@ -305,6 +320,10 @@ final class DoorCore {
             }
             guard project.restsUntil[kind] == nil else {
                 park(message, of: project, kind)
+                break
+            }
+            guard !project.failing.isAside(message.name) else {
+                setAside(message, of: project)
                 break
             }
             again(
@@ -327,6 +346,54 @@ final class DoorCore {
         }
         hasReady(project)
         if !turns.isEmpty { dispatch() }
+    }
+
+    // MARK: Messages that keep failing
+
+    /// GW-17: sets a delivery of a message aside that keeps failing. A now-or-never message does not wait.
+    private func setAside(_ message: DoorMessage, of project: DoorProject) {
+        guard message.handOver.message.isStored, isOpen else { return project.drop(message) }
+        let name = message.name
+        if message.isProbe {
+            message.isProbe = false
+            project.failing.endRest(name)
+        }
+        project.setAside(message)
+        rest(name, of: project)
+    }
+
+    /// Tries a single delivery of a message after a rest, unless the message rests already.
+    private func rest(_ name: FailingMessages.Name, of project: DoorProject) {
+        guard let rests = project.failing.beginRest(name) else { return }
+        let delay = Self.delay(after: rests, nil)
+        after(milliseconds: max(1, delay.nanoseconds / 1_000_000)) { [weak self, weak project] in
+            guard let self, let project, isOpen else { return }
+            probe(name, of: project)
+        }
+    }
+
+    private func probe(_ name: FailingMessages.Name, of project: DoorProject) {
+        guard let message = project.takeAside(name) else { return project.failing.endRest(name) }
+        message.isProbe = true
+        project.ready.prepend(message)
+        hasReady(project)
+    }
+
+    /// A delivery that was tried for the others has left the door without an answer: the next one is tried.
+    func probeEnded(_ name: FailingMessages.Name, of project: DoorProject) {
+        guard isOpen, project.failing.isAside(name) else { return }
+        after(milliseconds: 1) { [weak self, weak project] in
+            guard let self, let project, isOpen, project.failing.isAside(name) else { return }
+            probe(name, of: project)
+        }
+    }
+
+    /// The service has answered a delivery, so all deliveries of the message go on.
+    private func goOn(_ message: DoorMessage, _ project: DoorProject) {
+        message.isProbe = false
+        guard project.failing.answered(message.name) else { return }
+        project.ready.append(contentsOf: project.takeAllAside(message.name))
+        hasReady(project)
     }
 
     /// Logs that a service takes no messages, at most once a minute for a project.
@@ -383,6 +450,9 @@ final class DoorCore {
     ) {
         guard message.handOver.message.isStored, isOpen else { return project.drop(message) }
         message.handOver.attempts += 1
+        if message.handOver.attempts >= BridgeLimits.attemptsPerConnection {
+            project.count(message, asAside: true)
+        }
         after(milliseconds: max(1, delay.nanoseconds / 1_000_000)) { [weak self, weak project] in
             guard let self, let project else { return }
             guard isOpen else { return project.drop(message) }

@@ -23,8 +23,14 @@ final class DoorProject {
 
     /// Messages to be handed over, in the order of coming.
     var ready: CircularBuffer<DoorMessage> = []
-    /// Messages in the door: `ready`, on their way, and those to be tried again.
+    /// Messages in the door that count for its room: `ready`, on their way, and those to be tried again.
     private(set) var waitingCount = 0
+    /// GW-17: which messages keep failing.
+    var failing = FailingMessages()
+    /// The deliveries of messages that are set aside.
+    private var aside: [FailingMessages.Name: CircularBuffer<DoorMessage>] = [:]
+    /// Messages that keep failing, and do not count for the room.
+    private var asideCount = 0
     var onTheirWay = 0
     /// Whether the project is in the core's ring of projects with ready messages.
     var isInTurns = false
@@ -143,9 +149,61 @@ final class DoorProject {
 
     /// A message leaves the door.
     func left(_ message: DoorMessage) {
+        count(message, asAside: false)
         waitingCount -= 1
         core.waitingCount -= 1
+        if waitingCount == 0, asideCount == 0 { failing.forget() }
+        if message.isProbe {
+            message.isProbe = false
+            core.probeEnded(message.name, of: self)
+        }
         chooseReading()
+    }
+
+    // MARK: Messages that keep failing
+
+    /// Counts a message that keeps failing beside the room, or for the room again.
+    func count(_ message: DoorMessage, asAside isAside: Bool) {
+        guard message.isAside != isAside, !isAside || core.asideCount < BridgeLimits.asideMax
+        else { return }
+        message.isAside = isAside
+        let change = isAside ? 1 : -1
+        asideCount += change
+        core.asideCount += change
+        waitingCount -= change
+        core.waitingCount -= change
+        chooseReading()
+    }
+
+    /// Sets a delivery aside with the others of its message, whose bytes it shares.
+    func setAside(_ message: DoorMessage) {
+        count(message, asAside: true)
+        let bytes = message.handOver.message.message
+        if let first = aside[message.name]?.first, first.handOver.message.message == bytes {
+            message.handOver.message.message = first.handOver.message.message
+        }
+        aside[message.name, default: []].append(message)
+    }
+
+    /// The next delivery of a message that is set aside; nil: there is none.
+    func takeAside(_ name: FailingMessages.Name) -> DoorMessage? {
+        let message = aside[name]?.popFirst()
+        if aside[name]?.isEmpty ?? false { aside[name] = nil }
+        return message
+    }
+
+    /// Takes all deliveries of a message that go on.
+    func takeAllAside(_ name: FailingMessages.Name) -> CircularBuffer<DoorMessage> {
+        let all = aside.removeValue(forKey: name) ?? []
+        for message in all { count(message, asAside: false) }
+        return all
+    }
+
+    /// Drops all deliveries that are set aside.
+    func dropAside() {
+        let all = aside.values.joined()
+        aside = [:]
+        for message in all { drop(message) }
     }
 
     /// Acknowledges a message: it has ended.

@@ -14,6 +14,8 @@ package struct HandOver: Sendable {
     package var message: Deliver
     /// Attempts before this one.
     package var attempts = 0
+    /// Whether attempts before this one may have failed because of the message itself: it shares no connection with others.
+    package var isSuspect = false
 
     package init(projectID: String, instance: BridgedInstance, message: Deliver) {
         self.projectID = projectID
