@@ -306,8 +306,9 @@ public final class Gateway: Sendable {
 
     // MARK: The whole call
 
-    /// Most exchanges of assertions at a time: strangers have a part of their own of the requests in progress.
-    private var exchangesMax: Int { configuration.requestsMax / 8 }
+    /// Most exchanges of assertions at a time: strangers have a part of their own of the requests in progress, an eighth.
+    /// Rounded up, because a gateway that exchanges nothing serves no SDK.
+    private var exchangesMax: Int { (configuration.requestsMax + 7) / 8 }
 
     /// Answers an admitted call.
     func answer(_ admitted: Admitted, body: [UInt8]) async -> GatewayAnswer {

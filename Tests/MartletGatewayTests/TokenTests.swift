@@ -50,6 +50,15 @@ extension OverHTTP {
             return try #require(answer.json["access_token"]?.string)
         }
 
+        @Test("GW-15 few requests at a time leave room for an exchange", arguments: [1, 2, 7, 8])
+        func fewRequests(count: Int) async throws {
+            try await ServedGateway.run({ $0.requestsMax = count }) { served in
+                let account = try await served.newAccount()
+                let token = try await token(served, account)
+                #expect(try status(served, "Bearer " + token) == 200)
+            }
+        }
+
         @Test("GW-5 what an SDK signs becomes a token that sends, also over the binary protocol")
         func roundTrip() async throws {
             try await ServedGateway.run { served in
