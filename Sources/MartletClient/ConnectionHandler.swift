@@ -179,7 +179,12 @@ final class ConnectionHandler: ChannelInboundHandler, BrokerLine {
             }
         } catch {
             var reason = error.martletError
-            reason.message = "The broker sent what is no frame: " + reason.message
+            // The first bytes of HTTP are the length of a frame that nobody would send.
+            reason.message =
+                state == .opening && buffer.readableBytesView.starts(with: "HTTP/".utf8)
+                ? "A server of HTTP answers at this port. Name the port for devices and senders: "
+                    + "the broker tells it when it starts, and \(Limits.defaultPort) is the default."
+                : "The broker sent what is no frame: " + reason.message
             end(reason)
         }
     }

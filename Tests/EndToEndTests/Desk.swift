@@ -112,7 +112,8 @@ struct Desk {
 
     /// Serves the folder on a free port.
     func serve(_ more: [String] = []) throws -> (process: Process, port: String) {
-        let process = try start(["serve", "--port", "0", "--json", "--loops", "1"] + more)
+        let port = more.contains("--listen") ? [] : ["--port", "0"]
+        let process = try start(["serve", "--json", "--loops", "1"] + port + more)
         struct Ready: Decodable { var port: Int }
         let ready = try JSONDecoder().decode(Ready.self, from: Data(firstLine(process).utf8))
         return (process, "\(ready.port)")

@@ -237,14 +237,15 @@ struct OperatorTests {
         let (broker, port) = try desk.serve()
         func fault(_ arguments: String...) throws -> String {
             let refused = desk.finish(
-                try desk.start(["serve", "--port", "0", "--data", "other"] + arguments))
+                try desk.start(["serve", "--data", "other"] + arguments))
             #expect(refused.status != 0)
             return refused.err
         }
         let key = try fault(
-            "--http", "127.0.0.1:0", "--http-certificate", "chain.pem", "--http-key", "old.pem")
+            "--port", "0", "--http", "127.0.0.1:0", "--http-certificate", "chain.pem",
+            "--http-key", "old.pem")
         #expect(key.contains("'old.pem' is not the key of the first certificate in 'chain.pem'"))
-        let used = try fault("--http", "127.0.0.1:\(port)")
+        let used = try fault("--port", "0", "--http", "127.0.0.1:\(port)")
         #expect(used.contains("127.0.0.1 port \(port) is in use"), "\(used)")
         let twice = try fault("--listen", "127.0.0.1:5999", "--listen", "127.0.0.1:5999")
         #expect(twice.contains("the same place before"), "\(twice)")

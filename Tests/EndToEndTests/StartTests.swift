@@ -104,6 +104,97 @@ struct StartTests {
         #expect(end.status == 1 && end.err.contains("TasksMax"), "\(end)")
     }
 
+    @Test(
+        "OPS-2 the reason of a failed start is a line of the log, in the form of the log",
+        arguments: ["text", "json"])
+    func reason(format: String) throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let (holder, taken) = Self.listener()
+        defer { close(holder) }
+        for setting in ["http", "metrics"] {
+            let end = try desk.run(
+                "serve", "--port", "0", "--\(setting)", "127.0.0.1:\(taken)", "--log-format", format
+            )
+            #expect(end.status == 1 && end.out.isEmpty, "\(end)")
+            let last = try #require(end.err.split(separator: "\n").last)
+            #expect(last.contains("in use"), "\(end)")
+            if format == "json" {
+                struct Line: Decodable { var time, level, message: String }
+                let line = try JSONDecoder().decode(Line.self, from: Data(last.utf8))
+                #expect(line.level == "critical" && line.message.contains("\(taken)"))
+            } else {
+                #expect(last.prefix(2) == "20" && last.contains("Z critical martlet:"), "\(end)")
+            }
+        }
+        // OPS-1
+        let asked = try desk.run(
+            "serve", "--port", "0", "--http", "127.0.0.1:\(taken)", "--json")
+        #expect(asked.status == 1 && asked.err.hasPrefix("{\"error\":"), "\(asked)")
+    }
+
+    @Test(
+        "OPS-2 a setting without an effect beside the others is refused, and both are named",
+        arguments: [
+            (["--port", "0", "--listen", "127.0.0.1:0"], "--port", "--listen"),
+            (["--listen", "127.0.0.1:0", "--host=127.0.0.1"], "--host", "--listen"),
+            (["--listen=127.0.0.1:0", "--config", "port.conf"], "port.conf, line 1", "--listen"),
+            (
+                ["--http-certificate", "c.pem", "--http-key", "k.pem"], "--http-certificate",
+                "--http"
+            ),
+            (
+                ["--xmpp-certificate", "c.pem", "--xmpp-key", "k.pem"], "--xmpp-certificate",
+                "--xmpp"
+            ),
+            (["--http-token-url", "http://a/token"], "--http-token-url", "--http,"),
+            (["--web-push-origin", "http://a"], "--web-push-origin", "--http,"),
+            (["--http-plain-elsewhere"], "--http-plain-elsewhere", "--http,"),
+            (["--console"], "--console", "--http,"),
+        ])
+    func overridden(arguments: [String], ignored: String, other: String) throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        try Data("port = 0\n".utf8).write(to: desk.folder.appending(path: "port.conf"))
+        let refused = desk.finish(try desk.start(["serve"] + arguments))
+        #expect(refused.status == 64, "\(refused)")
+        #expect(refused.err.contains(ignored) && refused.err.contains(other), "\(refused)")
+    }
+
+    @Test("OPS-1 what is not what it was given for is told in words that help")
+    func mistaken() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        #expect(try desk.run("project", "create", "tides").status == 0)
+        let folder = try desk.run("serve", "--config", ".")
+        #expect(folder.status == 64 && folder.err.contains("it is a folder"), "\(folder)")
+        for line in [["restore", "martlet-data", "new"], ["check", "--backup", "martlet-data"]] {
+            let refused = desk.finish(try desk.start(line))
+            #expect(refused.status == 1, "\(refused)")
+            #expect(
+                refused.err.contains("it is a data folder") && !refused.err.contains("damaged"),
+                "\(refused)")
+        }
+        let other = try desk.run("restore", ".", "new")
+        #expect(other.status == 1 && other.err.contains("it has no manifest.json"), "\(other)")
+
+        let gateway = try desk.start(["gateway", "--port", "0", "--http", "127.0.0.1:0", "--json"])
+        struct Ready: Decodable { var http: String }
+        let ready = try JSONDecoder().decode(Ready.self, from: Data(desk.firstLine(gateway).utf8))
+        let port = String(ready.http.split(separator: ":").last ?? "")
+        for line in [
+            ["listen", "--app", "a.b"], ["send", "--key", "k", "--topic", "a", "--title", "x"],
+        ] {
+            let refused = desk.finish(
+                try desk.start(line + ["--project", "tides", "--port", port]))
+            #expect(
+                refused.status == 1 && refused.err.contains("server of HTTP answers"),
+                "\(refused)")
+        }
+        gateway.terminate()
+        #expect(desk.finish(gateway).status == 0)
+    }
+
     @Test("OPS-5 a limit of the size of files is named")
     func size() throws {
         let desk = try Desk()

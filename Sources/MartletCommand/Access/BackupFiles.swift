@@ -81,8 +81,7 @@ struct BackupFiles {
         if isFolder {
             guard let bytes = FileManager.default.contents(atPath: path + "/" + BackupManifest.name)
             else {
-                throw BackupError.damaged(
-                    "'\(path)' has no \(BackupManifest.name), so it was never finished")
+                throw withoutManifest(path)
             }
             // Fields that this program does not know are no reason for a refusal.
             guard let read = try? JSONDecoder().decode(BackupManifest.self, from: bytes) else {
@@ -94,6 +93,27 @@ struct BackupFiles {
         let descriptor = Glibc.open(file, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw failure(file) }
         return (descriptor, manifest)
+    }
+
+    /// Why a folder without a manifest is no backup.
+    private static func withoutManifest(_ path: String) -> BackupError {
+        if access(path + "/data.mdb", F_OK) == 0 {
+            return .noBackup(
+                path,
+                text: """
+                    it is a data folder. Make a backup of it with 'martlet backup', while its broker serves or \
+                    not; 'martlet check --data' checks the folder itself.
+                    """)
+        }
+        if access(path + "/" + BackupManifest.rowsName, F_OK) == 0 {
+            return .damaged("'\(path)' has no \(BackupManifest.name), so it was never finished")
+        }
+        return .noBackup(
+            path,
+            text: """
+                it has no \(BackupManifest.name). Name the folder that 'martlet backup' made, or a file with its \
+                stream.
+                """)
     }
 
     private static func failure(_ path: String) -> BackupError {

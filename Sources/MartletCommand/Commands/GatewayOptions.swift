@@ -201,6 +201,24 @@ package struct GatewayOptions: ParsableArguments {
     /// Whether the broker serves more than its own protocol.
     var isWanted: Bool { address != nil || !xmpp.isEmpty || apns }
 
+    /// What is wrong with options that have no effect without an address; nil: nothing is. A file gives each setting
+    /// singly, so they are judged when all are known.
+    var missingAddress: String? {
+        // XMPP has the certificate of HTTP unless it has its own.
+        let isForXMPP = !xmpp.isEmpty && xmppCertificate == nil
+        let overHTTP = [
+            ("web-clients", webClients), ("web-push-origin", !webPushOrigin.isEmpty),
+            ("http-certificate", httpCertificate != nil && !isForXMPP),
+            ("http-plain-elsewhere", httpPlainElsewhere),
+            ("http-token-url", !httpTokenURL.isEmpty), ("console", console == true),
+        ]
+        if http == nil, let (name, _) = overHTTP.first(where: \.1) {
+            return "--\(name) needs --http, the address at which HTTP is served."
+        }
+        guard xmppCertificate != nil, xmpp.isEmpty else { return nil }
+        return "--xmpp-certificate needs --xmpp, the address at which XMPP is served."
+    }
+
     /// Whether a part of the gateway comes to the broker over the loopback interface.
     var needsLocalListener: Bool { !webPushOrigin.isEmpty || apns || webClients }
 

@@ -93,14 +93,26 @@ private struct Serving {
     func run() async throws {
         var http = http
         http.http = http.http ?? httpOtherwise
-        // Not judged with the options: a file gives each setting singly, and a gateway has an address without --http.
-        guard !http.webClients || http.http != nil else {
-            throw ValidationError("--web-clients needs --http: pages register over HTTP.")
-        }
+        // Not judged with the options: a gateway has an address without --http.
+        if let fault = http.missingAddress { throw ValidationError(fault) }
         let part = http.isWanted ? try ProgramParts.requiredGateway() : nil
         try ProcessStart.requireThreads(Self.threads(loops: options.loops, hasGateway: part != nil))
         let interrupt = Interrupt.prepare()
         try Terminal.writeFromThread(options.logFormat)
+        do { try await serve(http, part, interrupt) } catch {
+            // With --json a refusal is one object on standard error.
+            guard !output.json, !(error is ValidationError) else { throw error }
+            let report = FailureReport(error)
+            Logger.standardError(options.level, options.logFormat).critical(
+                "\(report.people)", metadata: ["code": "\(report.code)"])
+            throw ExitCode.failure
+        }
+    }
+
+    /// OPS-2: the log has begun, and has the reason of a start that fails.
+    private func serve(
+        _ http: GatewayOptions, _ part: (any GatewayPart)?, _ interrupt: Interrupt.Waiter
+    ) async throws {
         DescriptorLimit.raise()
         let manager = ServiceManager()
         let broker = try await options.open(hasLocalListener: http.needsLocalListener, manager)

@@ -68,6 +68,7 @@ enum Settings {
             }
         }
         try refuseUnknown(environment)
+        try refuseOverridden(settings, arguments)
         var added: [String] = []
         for setting in settings { added += try words(setting) }
         return [command] + added + arguments.dropFirst()
@@ -106,6 +107,25 @@ enum Settings {
         throw Fault(
             description: "\(first): there is no such setting; there are "
                 + names.map(variable).joined(separator: ", "))
+    }
+
+    /// OPS-2: settings without an effect beside another one are refused, wherever both stand: somebody counts on them.
+    private static func refuseOverridden(
+        _ settings: [Setting], _ arguments: [String]
+    ) throws(Fault) {
+        func place(_ name: String) -> String? {
+            let isTyped = arguments.contains { $0 == "--" + name || $0.hasPrefix("--\(name)=") }
+            if isTyped { return "--" + name }
+            return settings.last { $0.name == name }.map { "'\(name)' (\($0.place))" }
+        }
+        guard let listen = place("listen") else { return }
+        for name in ["host", "port"] {
+            guard let other = place(name) else { continue }
+            throw Fault(
+                description:
+                    "\(other) has no effect beside \(listen), which names address and port. Leave one out."
+            )
+        }
     }
 
     /// Whether a file has settings.

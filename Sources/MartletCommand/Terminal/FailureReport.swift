@@ -26,7 +26,9 @@ func pointing<Result>(
 
 struct FailureReport {
     private let body: FailureAnswer.Body
-    private let people: String
+    /// The reason, in words for people.
+    let people: String
+    var code: String { body.code }
 
     init(_ failure: any Error) {
         switch failure {

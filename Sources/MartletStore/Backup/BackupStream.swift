@@ -91,6 +91,8 @@ package enum BackupError: Error, Sendable, CustomStringConvertible {
     /// The destination of a backup lies in the data folder.
     case insideSource(String)
     case damaged(String)
+    /// What was given as a backup is none.
+    case noBackup(String, text: String)
     /// A newer Martlet wrote the backup.
     case newer(found: UInt32, known: UInt32)
     /// An older Martlet wrote the backup, in a format that is not converted.
@@ -109,6 +111,8 @@ package enum BackupError: Error, Sendable, CustomStringConvertible {
             "'\(folder)' lies in the data folder, and would be lost with it. Choose another folder."
         case .damaged(let text):
             "The backup is damaged: \(text). Nothing was changed. Take another backup."
+        case .noBackup(let path, let text):
+            "'\(path)' is no backup: \(text)"
         case .newer(let found, let known):
             """
             The backup has store format \(found), which a newer Martlet wrote; this one knows formats up to \
