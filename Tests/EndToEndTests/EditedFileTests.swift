@@ -118,6 +118,20 @@ struct EditedFileTests {
         #expect(end(broker, desk).status == 0)
     }
 
+    @Test("GW-9 line end and byte-order mark are no part of a password", arguments: Form.allCases)
+    func password(form: Form) throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        #expect(try desk.run("project", "create", "tides").status == 0)
+        // A password has eight bytes at least, so the bytes of the form would make up for the one that is missing.
+        for (password, status) in [("sevenby\n", 1), ("eightbyt\n", 0)] where form != .utf16 {
+            try form.data(password).write(to: desk.folder.appending(path: "password"))
+            let added = desk.finish(
+                try desk.shell("exec \"$0\" console user add anna --role sender < password"))
+            #expect(added.status == status, "\(added)")
+        }
+    }
+
     @Test(
         "MSG-1 a message file is read with any line ends and a byte-order mark",
         arguments: Form.allCases)

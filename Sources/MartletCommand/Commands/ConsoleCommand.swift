@@ -9,6 +9,7 @@ import Glibc
 import Martlet
 import MartletAccess
 import MartletAnswers
+import MartletFiles
 
 struct ConsoleCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -218,11 +219,12 @@ extension ConsoleRole: ExpressibleByArgument {}
 private enum PasswordInput {
     static func read() throws(MartletError) -> String {
         guard Terminal.isInteractive else {
-            guard let line = readLine() else {
+            // The password of a file, which an editor of another machine may have written.
+            guard let line = readLine().map({ EditedText(Array($0.utf8)) })?.lines.first else {
                 throw MartletError(
                     .invalidArgument, "Standard input has no password.", field: "password")
             }
-            return line
+            return String(decoding: line, as: UTF8.self)
         }
         let first = hidden("Password: ")
         guard hidden("Again: ") == first else {
