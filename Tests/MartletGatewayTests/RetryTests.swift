@@ -207,6 +207,33 @@ struct RetryTests {
         #expect(try await send(table, isWhole: true) == "2")
     }
 
+    @Test(
+        "GW-8 answers that were read are forgotten after ten seconds, and hold no request meanwhile"
+    )
+    func burst() async throws {
+        let table = table()
+        final class Payload: Sendable {}
+        weak var payload: Payload?
+        do {
+            let held = Payload()
+            payload = held
+            let delivery = AnswerDelivery()
+            let sends = sends
+            _ = try await table.answer(call("held", delivery: delivery)) { _ in
+                withExtendedLifetime(held) { sends.send() }
+            }
+            delivery.end(isWhole: true)
+        }
+        for number in 0..<50 { _ = try await send(table, "storm \(number)", isWhole: true) }
+        #expect(table.answeredCount == 51)
+        // The task that did the work ends a moment later.
+        for _ in 0..<1000 where payload != nil { try await Task.sleep(for: .milliseconds(1)) }
+        #expect(payload == nil)
+        sends.advance(seconds: 10)
+        table.forgetOld()
+        #expect(table.answeredCount == 0)
+    }
+
     @Test("GW-8 what was refused is not taken for sent")
     func refused() async throws {
         let table = table()

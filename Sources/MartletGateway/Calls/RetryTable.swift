@@ -38,12 +38,15 @@ package final class RetryTable: Sendable {
 
     private struct Entry {
         var attempt: SendAttempt
-        /// The work on the attempt; nil for an attempt of the previous process.
+        /// The work on the attempt; nil for an attempt of the previous process, and when `answer` is there.
         var run: Run?
         var phase: Phase
         /// Instant at which the attempt's latest caller was served.
         var began: ContinuousClock.Instant
+        /// The answer, which is kept in place of the work: a task keeps kilobytes.
+        var answer: GatewayAnswer?
 
+        var turn: Turn? { answer.map { .answered($0) } ?? run.map { .joined($0) } }
         var isLeft: Bool { if case .left = phase { true } else { false } }
     }
 
@@ -53,11 +56,19 @@ package final class RetryTable: Sendable {
         var until: ContinuousClock.Instant
     }
 
-    /// An attempt answered a moment ago. A call that the attempt has overtaken joins the attempt's run.
+    /// An attempt answered a moment ago. A call that the attempt has overtaken gets the same answer.
     private struct Answered {
-        var digest: RequestDigest
+        var answer: GatewayAnswer
         var began: ContinuousClock.Instant
-        var run: Run
+    }
+
+    /// What a call waits for.
+    private enum Turn {
+        /// The work of another caller's attempt.
+        case joined(Run)
+        case answered(GatewayAnswer)
+        /// The call's own attempt.
+        case taken(number: UInt64, Run)
     }
 
     private struct State {
@@ -67,7 +78,10 @@ package final class RetryTable: Sendable {
         var left: ArraySlice<Left> = []
         var answered: [RequestDigest: Answered] = [:]
         /// Answered attempts in the order of their answers.
-        var answeredInOrder: ArraySlice<Answered> = []
+        var answeredInOrder: ArraySlice<(digest: RequestDigest, began: ContinuousClock.Instant)> =
+            []
+        /// Whether a task comes later to forget answers. Without it, the answers of a burst would stay until the next send.
+        var isForgetting = false
         var freePlaces: [UInt32] = []
         /// Places whose rows are still to be cleared, because the disk hung: a row that is left would swallow a message.
         var unclearedPlaces: [UInt32] = []
@@ -138,15 +152,29 @@ package final class RetryTable: Sendable {
             for delivery in others { await delivery.look() }
             if let age = await call.delivery?.look() { came = now() - age }
         }
-        let (number, run) = take(digest, call.delivery, came: came, work)
-        guard let number else { return try await run.value }
-        guard let delivery = call.delivery else {
-            // No handler watches the delivery, so the caller has the answer when `answer` returns.
-            defer { end(digest, number, isWhole: true) }
-            return try await run.value
+        switch take(digest, call.delivery, came: came, work) {
+        case .joined(let run): return try await run.value
+        case .answered(let answer): return answer
+        case .taken(let number, let run):
+            call.delivery?.whenEnded { [weak self] in self?.end(digest, number, isWhole: $0) }
+            // Without a delivery no handler watches, so the caller has the answer when `answer` returns.
+            defer { if call.delivery == nil { end(digest, number, isWhole: true) } }
+            let answer = try await run.value
+            note(answer, of: number, digest)
+            return answer
         }
-        delivery.whenEnded { [weak self] in self?.end(digest, number, isWhole: $0) }
-        return try await run.value
+    }
+
+    /// Keeps the answer of an attempt, and not its work.
+    private func note(_ answer: GatewayAnswer, of number: UInt64, _ digest: RequestDigest) {
+        state.withLock { state in
+            guard
+                let index = state.entries[digest]?.firstIndex(where: { $0.attempt.number == number }
+                )
+            else { return }
+            state.entries[digest]?[index].answer = answer
+            state.entries[digest]?[index].run = nil
+        }
     }
 
     /// Deliveries of equal attempts in progress; nil if the table has no equal attempt, in progress, left or
@@ -162,29 +190,31 @@ package final class RetryTable: Sendable {
     }
 
     /// Takes the oldest left attempt, or begins a new attempt.
-    /// - Returns: the attempt's number and work. The number is nil if the call joined another caller's attempt.
     private func take(
         _ digest: RequestDigest, _ delivery: AnswerDelivery?, came: ContinuousClock.Instant,
         _ work: @escaping Work
-    ) -> (number: UInt64?, Run) {
+    ) -> Turn {
         state.withLock { state in
             forget(&state)
             let now = now()
             if delivery?.isLost == true {
                 let isLater = { came <= $0 + Self.coarseness }
-                let later = state.entries[digest]?.first { !$0.isLeft && isLater($0.began) }?.run
-                let answered = state.answered[digest].flatMap { isLater($0.began) ? $0.run : nil }
-                if let run = later ?? answered { return (nil, run) }
+                let later = state.entries[digest]?.first { !$0.isLeft && isLater($0.began) }?.turn
+                if let later { return later }
+                if let answered = state.answered[digest], isLater(answered.began) {
+                    return .answered(answered.answer)
+                }
             }
             if let index = state.entries[digest]?.firstIndex(where: \.isLeft),
                 var entry = state.entries[digest]?[index]
             {
-                let run = entry.run ?? begin(entry.attempt, digest, work)
+                let answered = entry.answer.map { answer in Run { answer } }
+                let run = answered ?? entry.run ?? begin(entry.attempt, digest, work)
                 entry.run = run
                 entry.phase = .waited(delivery)
                 entry.began = now
                 state.entries[digest]?[index] = entry
-                return (entry.attempt.number, run)
+                return .taken(number: entry.attempt.number, run)
             }
             let place = state.freePlaces.popLast() ?? state.placeCount
             state.placeCount = max(state.placeCount, place + 1)
@@ -192,7 +222,7 @@ package final class RetryTable: Sendable {
             let run = begin(attempt, digest, work)
             state.entries[digest, default: []].append(
                 Entry(attempt: attempt, run: run, phase: .waited(delivery), began: now))
-            return (attempt.number, run)
+            return .taken(number: attempt.number, run)
         }
     }
 
@@ -218,10 +248,10 @@ package final class RetryTable: Sendable {
             let index = state.entries[digest]?.firstIndex { $0.attempt.number == number }
             guard let index, let entry = state.entries[digest]?[index] else { return }
             guard !isWhole else {
-                if let run = entry.run {
-                    let answered = Answered(digest: digest, began: entry.began, run: run)
-                    state.answered[digest] = answered
-                    state.answeredInOrder.append(answered)
+                if let answer = entry.answer {
+                    state.answered[digest] = Answered(answer: answer, began: entry.began)
+                    state.answeredInOrder.append((digest, entry.began))
+                    forgetLater(&state)
                 }
                 return remove(digest, number, &state)
             }
@@ -253,6 +283,28 @@ package final class RetryTable: Sendable {
         state.unclearedPlaces.removeAll(keepingCapacity: true)
     }
 
+    /// Comes back when the answers of now are to be forgotten.
+    private func forgetLater(_ state: inout State) {
+        guard !state.isForgetting else { return }
+        state.isForgetting = true
+        Task { [weak self] in
+            try? await Task.sleep(for: Self.lateness)
+            self?.forgetOld()
+        }
+    }
+
+    /// Forgets what is too old, and comes back while answers are left.
+    package func forgetOld() {
+        state.withLock { state in
+            state.isForgetting = false
+            forget(&state)
+            if !state.answeredInOrder.isEmpty { forgetLater(&state) }
+        }
+    }
+
+    /// Answers that are kept for calls that they have overtaken.
+    package var answeredCount: Int { state.withLock { $0.answeredInOrder.count } }
+
     private func forget(_ state: inout State) {
         let now = now()
         while let first = state.answeredInOrder.first,
@@ -263,6 +315,8 @@ package final class RetryTable: Sendable {
                 state.answered[first.digest] = nil
             }
         }
+        // An empty table gives the memory of a burst back.
+        if state.answeredInOrder.isEmpty { (state.answered, state.answeredInOrder) = ([:], []) }
         while let first = state.left.first, first.until <= now || state.left.count > entriesMax {
             state.left.removeFirst()
             let entry = state.entries[first.digest]?.first { $0.attempt.number == first.number }
