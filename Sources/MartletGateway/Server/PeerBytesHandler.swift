@@ -31,8 +31,7 @@ final class PeerBytesHandler: ChannelDuplexHandler {
         case handedOver
         /// The connection speaks HTTP/2. Can transition to: ended.
         case frames(FrameScanner)
-        /// The connection is closing, and further bytes are dropped. TLS takes seconds to close if the peer does not
-        /// answer. Final state.
+        /// The connection is closing, and further bytes are dropped. Final state.
         case ended
     }
 
@@ -109,10 +108,12 @@ final class PeerBytesHandler: ChannelDuplexHandler {
         }
     }
 
+    /// Ends the connection of a peer that breaks a bound. TLS would read and decrypt what such a peer goes on sending until
+    /// its own close has been waited for.
     private func end(_ context: ChannelHandlerContext) {
         mode = .ended
         held = ByteBuffer()
-        context.close(promise: nil)
+        peer.end()
     }
 
     // MARK: The turn of a request
@@ -256,8 +257,8 @@ final class PeerBytesHandler: ChannelDuplexHandler {
         }
         guard clock?.frame != scanner.begunCount else { return }
         clock?.end.cancel()
-        let channel = context.channel
-        let end = context.eventLoop.scheduleTask(in: limit) { channel.close(promise: nil) }
+        let peer = peer
+        let end = context.eventLoop.scheduleTask(in: limit) { peer.end() }
         clock = (scanner.begunCount, end)
     }
 
