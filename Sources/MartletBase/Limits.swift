@@ -271,6 +271,10 @@ public enum Limits {
     public static let accessTokenSecondsMax: UInt32 = 86_400
     /// GW-1: the gateway's TCP port.
     public static let httpPort = 8080
+    /// GW-1: longest request for one message, in bytes: four forms of the longest message (for all, Android, APNs and browsers)
+    /// with every character escaped have 100 KB. A longer one is refused unread, because parsing it would take the threads from
+    /// others.
+    public static let httpMessageBytesMax = 128 * 1024
     /// GW-1: longest body of an HTTP request, in bytes. Enough for 1000 tokens in the format of another system, and
     /// for the longest message with every character escaped.
     public static let httpBodyBytesMax = 512 * 1024

@@ -158,6 +158,24 @@ extension OverHTTP {
             }
         }
 
+        @Test("GW-1 a request for one message that is too long is refused before it is parsed")
+        func longMessage() async throws {
+            try await ServedGateway.run { served in
+                let peer = try served.peer()
+                for (count, isTooLong) in [
+                    (Limits.httpMessageBytesMax, false), (Limits.httpMessageBytesMax + 1, true),
+                ] {
+                    // It is no JSON.
+                    peer.request(
+                        "POST", Self.send, headers: bearer(served),
+                        String(repeating: "x", count: count))
+                    let answer = try peer.answer()
+                    #expect(answer.status == 400)
+                    #expect(answer.body.contains("at most") == isTooLong)
+                }
+            }
+        }
+
         @Test(
             "GW-15 a client that sends the whole of a refused body sees the answer",
             arguments: [128, 6400], [true, false])

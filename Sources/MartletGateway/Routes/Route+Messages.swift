@@ -9,6 +9,11 @@ extension Route {
         Route("messages:send", .post, "v1/projects/{project}/messages:send", isSending: true) {
             (call, gateway) in
             let caller = try call.identified
+            guard call.body.count <= Limits.httpMessageBytesMax else {
+                throw GatewayError.invalid(
+                    "A request for a message has at most \(Limits.httpMessageBytesMax) bytes.",
+                    field: "message")
+            }
             let request = try MessageRequest(body: call.body)
             return try await gateway.send(request.message, of: call) { receipt in
                 try receipt.requireMember()
