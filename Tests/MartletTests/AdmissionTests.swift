@@ -42,7 +42,7 @@ struct AdmissionTests {
         #expect(try refusal(test, .key("")) == .permissionDenied)
         #expect(try refusal(test, .ticket("a.b.c")) == .permissionDenied)
         #expect(try refusal(test, .key(test.serverKey)) == .permissionDenied)
-        #expect(try refusal(test, .key(key.text), in: "none") == .notFound)
+        #expect(try refusal(test, .key(key.text), in: "none") == .permissionDenied)
         // The key authorises nothing but registering.
         let sender = try test.peer()
         try sender.send(.hello(.sender(projectID: "keyed", serverKey: key.text)))

@@ -32,7 +32,7 @@ struct CredentialTests {
     func refusesBadRegistrations() async throws {
         let test = try await TestBroker.open()
         for (project, app, word) in [
-            ("nowhere", "com.example.tides", ErrorWord.notFound),
+            ("nowhere", "com.example.tides", ErrorWord.permissionDenied),
             (TestBroker.project, "", .invalidArgument),
             (TestBroker.project, "com example", .invalidArgument),
             (TestBroker.project, String(repeating: "a", count: 256), .invalidArgument),
@@ -59,7 +59,7 @@ struct CredentialTests {
             (TestBroker.project, String(repeating: "A", count: 32), mine.deviceKey, .unregistered),
             (TestBroker.project, "short", mine.deviceKey, .invalidArgument),
             ("other", mine.token, mine.deviceKey, .unregistered),
-            ("nowhere", mine.token, mine.deviceKey, .notFound),
+            ("nowhere", mine.token, mine.deviceKey, .unregistered),
         ]
         for (project, token, key, word) in cases {
             let peer = try test.peer()

@@ -232,6 +232,61 @@ struct StrangerTests {
         try await test.broker.close()
     }
 
+    @Test("REG-10 no answer tells a stranger which projects there are, and each guess counts")
+    func guessedProjects() async throws {
+        let test = try await TestBroker.open(loops: 1) {
+            $0.limits.refusalsPerMinutePerAddress = 5
+        }
+        for (project, policy) in [("keyed", RegistrationPolicy.key), ("ticketed", .ticket)] {
+            _ = try await test.broker.createProject(project)
+            try await test.broker.setPolicies(registration: policy, in: project)
+        }
+        // Each row from an address of its own, which has few refusals.
+        let credentials: [RegistrationCredential] = [
+            .none, .key("AAAAAAAAAAAA.secret"), .key(""), .ticket("a.b.c"), .ticket("e30.e30.AAAA"),
+        ]
+        func answer(_ hello: Hello, from host: UInt8) throws -> MartletError {
+            let peer = try test.peer(from: host)
+            try peer.send(.hello(hello))
+            return try peer.error()
+        }
+        var host: UInt8 = 10
+        for credential in credentials {
+            for app in ["com.example.tides", "com example"] {
+                host += 1
+                let answers = try ["keyed", "ticketed", "nowhere"].map {
+                    try answer(
+                        .newDevice(
+                            projectID: $0, appName: app, platform: .web, credential: credential),
+                        from: host)
+                }
+                #expect(answers[0] == answers[2] && answers[1] == answers[2], "\(credential)")
+            }
+        }
+        for token in [String(repeating: "A", count: 32), "short"] {
+            host += 1
+            let answers = try ["keyed", "nowhere"].map {
+                try answer(
+                    .device(
+                        projectID: $0, token: token, deviceKey: "k", state: .active,
+                        unconfirmed: []), from: host)
+            }
+            #expect(answers[0] == answers[1], "\(token)")
+        }
+        for project in ["keyed", "nowhere"] {
+            host += 1
+            func guess() throws -> Peer {
+                let peer = try test.peer(from: host)
+                try peer.send(
+                    .hello(.newDevice(projectID: project, appName: "a.b", platform: .web)))
+                return peer
+            }
+            for _ in 0..<5 { #expect(try guess().error().word == .permissionDenied) }
+            #expect(!(try guess().hasMore(milliseconds: 300)))
+        }
+        try await test.broker.close()
+    }
+
     // MARK: Plain text and proxies
 
     @Test("OPS-6 without TLS the broker listens on this machine alone, unless told otherwise")

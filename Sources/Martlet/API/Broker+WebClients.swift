@@ -11,7 +11,7 @@ package import MartletTransport
 
 extension Broker {
     /// What a page presents, checked without an effect: a ticket stays unused.
-    /// - Throws: `PERMISSION_DENIED` without what the project's policy wants; `NOT_FOUND` for the project.
+    /// - Throws: `PERMISSION_DENIED` without what the project's policy wants, and for an unknown project.
     package func admit(
         _ credential: RegistrationCredential, app: String, in project: String
     ) throws(MartletError) {

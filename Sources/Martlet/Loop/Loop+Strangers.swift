@@ -261,17 +261,16 @@ extension Hello {
             key.hasPrefix(SenderCredentials.tokenPrefix) ? "access token" : "server key"
         case .administrator: "administrator key"
         case .newDevice(_, _, _, .ticket): "ticket"
+        case .newDevice(_, _, _, .none): "no registration key"
         case .newDevice: "registration key"
         case .shared: "none"
         }
     }
 
-    /// REG-7: whether an error refuses the credential of a new device. A new device without a credential has none
-    /// that could be wrong.
+    /// REG-7: whether an error refuses what a new device presents. A device that presents nothing counts too: it may be
+    /// trying the IDs of projects.
     fileprivate func isRefused(by error: MartletError) -> Bool {
-        guard case .newDevice(_, _, _, let credential) = self, credential != .none else {
-            return false
-        }
+        guard case .newDevice = self else { return false }
         return error.word == .permissionDenied && error.field == "registration"
     }
 }

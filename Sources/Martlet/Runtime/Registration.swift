@@ -12,7 +12,7 @@ import MartletTicket
 
 extension NewInstance {
     /// Makes a new instance of a device that may register.
-    /// - Throws: `PERMISSION_DENIED` if the device lacks what the project's policy wants; `NOT_FOUND`;
+    /// - Throws: `PERMISSION_DENIED` if the device lacks what the project's policy wants, or there is no such project;
     ///   `StorageError`.
     init(
         admitting credential: RegistrationCredential, to project: String, app: String,
@@ -22,6 +22,8 @@ extension NewInstance {
         self.init(
             project: project, app: app, platform: platform, token: token,
             keyDigest: Credentials.digest(deviceKey), channel: channel)
+        // Before a look at the project, so that the answer does not tell whether there is one.
+        if let fault = Authentication.fault(inAppName: app) { throw fault }
         let new = self
         proof = try store.read { (transaction) throws in
             var admitted = new
@@ -42,14 +44,19 @@ extension NewInstance {
 }
 
 extension RegistrationProof {
+    /// REG-10: what is wrong with the text of a ticket is told whatever the project, so it does not tell whether there is
+    /// one.
     /// - Returns: `none` if the project wants no ticket, because an unused ticket stays good.
     fileprivate static func ticket(
         _ text: String, of new: NewInstance, _ now: Instant, _ storage: borrowing Transaction
     ) throws -> RegistrationProof {
-        let project = try Authentication.project(id: new.project, in: storage)
-        guard try storage.registrations.policies(of: project.number).registration == .ticket
-        else { return .none }
+        let project = try storage.projects.project(id: new.project)
+        let policy = try project.map {
+            try storage.registrations.policies(of: $0.number).registration
+        }
+        guard policy != .open else { return .none }
         let ticket = try Ticket(parsing: text)
+        guard let project, policy == .ticket else { return .none }
         let keys = try storage.registrations.ticketKeys(of: project.number).filter {
             !$0.isRevoked
         }
@@ -57,11 +64,7 @@ extension RegistrationProof {
         let key = keys.first { $0.id == ticket.keyID ?? keys[0].id }
         guard let key, ticket.keyID != nil || keys.count == 1,
             ticket.verifies(with: VerificationKey(key.algorithm, material: key.material))
-        else {
-            throw MartletError.notAdmitted(
-                "The ticket is not signed by a key of this project; its header names the key by 'kid'."
-            )
-        }
+        else { throw MartletError.notAdmitted }
         let claims = try ticket.accepted(
             for: Ticket.Purpose(project: new.project, app: new.app, platform: new.platform),
             at: now)

@@ -14,14 +14,15 @@ extension Authentication {
     package static func refusal(
         of new: NewInstance, at now: Instant, in storage: borrowing Transaction
     ) throws(StorageError) -> MartletError? {
-        guard let project = try storage.projects.project(id: new.project) else {
-            return .noProject
-        }
         if let fault = fault(inAppName: new.app) { return fault }
+        guard let project = try storage.projects.project(id: new.project) else {
+            if case .trusted = new.proof { return .noProject }
+            return .notAdmitted
+        }
         return try refusal(of: new, in: project, now, storage)
     }
 
-    static func fault(inAppName name: String) -> MartletError? {
+    package static func fault(inAppName name: String) -> MartletError? {
         let allowed = name.utf8.allSatisfy { TopicName.isAllowed($0) }
         guard allowed, (1...Limits.appNameBytesMax).contains(name.utf8.count) else {
             return MartletError(
@@ -44,14 +45,8 @@ extension Authentication {
         case (.key, .key(let id, let digest)):
             guard let key = try storage.registrations.registrationKey(id: id, in: project.number),
                 key.digest.matches(digest), !key.isRevoked
-            else {
-                return .notAdmitted(
-                    "The registration key is not one of this project's, or was revoked.")
-            }
-        case (.key, _):
-            return .notAdmitted(
-                "A new device presents the project's registration key; 'martlet registration-key' "
-                    + "makes one.")
+            else { return .notAdmitted }
+        case (.key, _): return .notAdmitted
         case (.ticket, .ticket(let ticket)):
             guard
                 let key = try storage.registrations.ticketKey(id: ticket.keyID, in: project.number),
@@ -67,9 +62,7 @@ extension Authentication {
                 return .notAdmitted(
                     "The ticket was used; each registration needs a ticket of its own.")
             }
-        case (.ticket, _):
-            return .notAdmitted(
-                "A new device of this project presents a ticket of the app's server.")
+        case (.ticket, _): return .notAdmitted
         }
         guard policy == .open else { return nil }
         let app = try storage.projects.app(
@@ -271,7 +264,13 @@ extension Engine {
 }
 
 extension MartletError {
-    /// REG-7: the refusal of a new device.
+    /// REG-10: the refusal of a new device that has proved nothing. It is the same for each policy and for a project that
+    /// does not exist, so a stranger does not learn which projects there are.
+    package static let notAdmitted = notAdmitted(
+        "No project of this ID takes the device: it presents the project's registration key ('martlet "
+            + "registration-key'), or a ticket of the app's server where the project wants one.")
+
+    /// REG-7: the refusal of a new device whose ticket is signed, or is none.
     package static func notAdmitted(_ message: String) -> MartletError {
         MartletError(.permissionDenied, message, field: "registration")
     }

@@ -98,7 +98,7 @@ package struct WebClientDoor: GatewayDoor {
             try broker.admit(credential, app: Self.app, in: call["project"])
             return try broker.isOpen(call["project"]) ? .stranger : .other(name: call["project"])
         } catch {
-            guard error.word == .permissionDenied, credential != .none else { throw error }
+            guard error.word == .permissionDenied else { throw error }
             throw WrongCredential(kind: "registration key", refusal: error)
         }
     }
