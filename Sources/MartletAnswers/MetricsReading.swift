@@ -47,6 +47,20 @@ package struct MetricsReading: Sendable {
         }
     }
 
+    /// The growth of each counter of a family with two labels, as `growth`, by the values of the labels.
+    package func growthOfPairs(
+        of name: String, labelled second: String, since earlier: MetricsReading
+    ) -> [(first: String, second: String, count: UInt64)] {
+        // The first label's value ends where the second label begins.
+        let between = "\",\(second)=\""
+        return growth(of: name, since: earlier).compactMap { labels, count in
+            guard let range = labels.firstRange(of: between) else { return nil }
+            return (
+                String(labels[..<range.lowerBound]), String(labels[range.upperBound...]), count
+            )
+        }
+    }
+
     /// The values that a histogram took since an earlier reading.
     package func histogram(_ name: String, since earlier: MetricsReading) -> Histogram {
         let before = earlier.family(name + "_bucket")

@@ -46,8 +46,16 @@ package struct StatusAnswer: Encodable, Sendable {
         package var acknowledged: UInt64
     }
 
-    /// Changes that the broker refused between two looks.
+    /// Requests that the broker refused between two looks.
     package struct Refusals: Encodable, Sendable {
+        /// The error word.
+        package var cause: String
+        package var count: UInt64
+    }
+
+    /// Requests of a project that the broker refused between two looks.
+    package struct ProjectRefusals: Encodable, Sendable {
+        package var project: String
         /// The error word.
         package var cause: String
         package var count: UInt64
@@ -85,6 +93,8 @@ package struct StatusAnswer: Encodable, Sendable {
     package var lastDelivery: Durations
     /// The most frequent cause first.
     package var refusals: [Refusals]
+    /// The most frequent first. Refusals of peers without a project are in `refusals` alone.
+    package var projectRefusals: [ProjectRefusals]
     package var tlsHandshakes: UInt64
     package var tlsHandshakesPerSecond: Double
     package var tlsFailures: UInt64
@@ -97,7 +107,7 @@ package struct StatusAnswer: Encodable, Sendable {
         case now, connections, delivered, deliveriesPerSecond, acknowledged, fellBehind
         case commandsWaiting, frameBytes, requestBytes, storeBytes, allocatedBytes
         case storeState, storeMapBytes, storeFileBytes, diskBytes, diskFreeBytes
-        case commit, journalWrite, firstDelivery, lastDelivery, refusals
+        case commit, journalWrite, firstDelivery, lastDelivery, refusals, projectRefusals
         case tlsHandshakes, tlsHandshakesPerSecond, tlsFailures, projects, nodes
     }
 
@@ -145,6 +155,10 @@ package struct StatusAnswer: Encodable, Sendable {
         refusals = metrics.growth(of: "martlet_refusals_total", since: earlier)
             .map { Refusals(cause: $0.key, count: $0.value) }
             .sorted { ($1.count, $0.cause) < ($0.count, $1.cause) }
+        projectRefusals = metrics.growthOfPairs(
+            of: "martlet_project_refusals_total", labelled: "cause", since: earlier
+        ).map { ProjectRefusals(project: $0.first, cause: $0.second, count: $0.count) }
+            .sorted { ($1.count, $0.project, $0.cause) < ($0.count, $1.project, $1.cause) }
     }
 
     /// The answer without an earlier look: rates are 0, and there are no durations and no refusals.
@@ -163,7 +177,7 @@ package struct StatusAnswer: Encodable, Sendable {
         tlsFailures = metrics.count("martlet_tls_failures_total")
         let none = Durations(MetricsReading.Histogram(buckets: []))
         (commit, journalWrite, firstDelivery, lastDelivery) = (none, none, none, none)
-        refusals = []
+        (refusals, projectRefusals) = ([], [])
         now = status.now.millisecondsSince1970
         connections = UInt64(clamping: status.connectionCount)
         delivered = status.deliveredCount

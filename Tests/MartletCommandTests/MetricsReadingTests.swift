@@ -53,6 +53,22 @@ struct MetricsReadingTests {
         #expect(restarted.isEmpty)
     }
 
+    @Test("Refusals of projects are told with project and cause, those that grew alone")
+    func growthOfPairs() {
+        func reading(_ counts: [Int]) -> MetricsReading {
+            MetricsReading(
+                zip(
+                    [("tides", "NOT_FOUND"), ("tides", "INTERNAL"), ("(others)", "INTERNAL")],
+                    counts
+                )
+                .map { "refusals{project=\"\($0.0)\",cause=\"\($0.1)\"} \($1)\n" }.joined())
+        }
+        let grown = reading([4, 7, 2]).growthOfPairs(
+            of: "refusals", labelled: "cause", since: reading([4, 5]))
+        let told = grown.map { "\($0.first) \($0.second) \($0.count)" }.sorted()
+        #expect(told == ["(others) INTERNAL 2", "tides INTERNAL 2"])
+    }
+
     @Test(
         "Quantiles are of the values since the earlier reading",
         arguments: [

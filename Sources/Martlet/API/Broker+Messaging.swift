@@ -103,7 +103,9 @@ extension Broker {
         _ message: OutgoingMessage, as attempt: SendAttempt?, in project: String
     ) async throws(MartletError) -> SendReceipt {
         let number = try await number(of: project)
-        var command = try SendCommand(message, projectID: project)
+        var command = try counting(in: number) { () throws(MartletError) in
+            try SendCommand(message, projectID: project)
+        }
         command.attempt = attempt
         let now = clock()
         let outcome =

@@ -398,15 +398,28 @@ public final class Broker: Sendable {
     /// Hands a command to the committer. Commands of a thread keep their order.
     /// - Parameter tell: called once with the durable outcome, on this thread or on the committer's.
     func submit(_ command: Command, _ tell: @escaping @Sendable (Outcome) -> Void) {
+        func refuse(_ error: MartletError) {
+            committer.noteRefusal(of: command, error)
+            tell(.refused(error))
+        }
         switch committer.inbox.push([Request(command: command, reply: .caller(tell))]) {
         case .taken(let mustWake): if mustWake { committer.wake() }
         case .full:
-            tell(
-                .refused(
-                    MartletError(
-                        .unavailable, "The broker has more to write than it can; try again.",
-                        retryDelayMilliseconds: 200)))
-        case .closed: tell(.refused(MartletError(.unavailable, "The broker is closed.")))
+            refuse(
+                MartletError(
+                    .unavailable, "The broker has more to write than it can; try again.",
+                    retryDelayMilliseconds: 200))
+        case .closed: refuse(MartletError(.unavailable, "The broker is closed."))
+        }
+    }
+
+    /// OPS-10: counts what is refused without a command. The committer counts refused commands.
+    func counting<Value>(
+        in project: ProjectNumber?, _ body: () throws(MartletError) -> Value
+    ) throws(MartletError) -> Value {
+        do throws(MartletError) { return try body() } catch {
+            committer.metrics.refused(error, in: project)
+            throw error
         }
     }
 

@@ -137,7 +137,9 @@ package final class DoorSender: Sendable {
             }
         }
         do throws(MartletError) {
-            let command = try SendCommand(message, projectID: projectID)
+            let command = try broker.counting(in: number) { () throws(MartletError) in
+                try SendCommand(message, projectID: projectID)
+            }
             let now = broker.clock()
             guard LiveSender.takes(command, at: now), broker.committer.sendsLive else {
                 return broker.submit(.send(project: number, message: command), received)

@@ -45,10 +45,16 @@ extension Broker {
     func perform<Served: ServedRequest>(
         _ request: Served, as principal: Principal
     ) async throws(MartletError) -> Served.Answer {
-        switch try request.plan(for: principal, answerer) {
-        case .reply(let reply): return try await answer(reply)
+        let project = principal.project
+        let plan = try counting(in: project) { () throws(MartletError) in
+            try request.plan(for: principal, answerer)
+        }
+        switch plan {
+        case .reply(let reply): return try await answer(reply, in: project)
         case .command(let command, let then):
-            return try await answer(then(try await perform(command)))
+            let outcome = try await perform(command)
+            let reply = try counting(in: project) { () throws(MartletError) in try then(outcome) }
+            return try await answer(reply, in: project)
         }
     }
 
@@ -58,24 +64,24 @@ extension Broker {
         _ question: Served, in project: String
     ) throws(MartletError) -> Served.Answer {
         let principal = Principal.sender(try number(of: project))
-        return try answer(.question { answerer in try question.answer(to: principal, answerer) })
-    }
-
-    private func answer<Answer>(_ reply: Reply<Answer>) throws(MartletError) -> Answer {
-        switch reply {
-        case .answer(let answer): return answer
-        case .question(let question):
-            if let refusal = committer.waitForNewer() { throw refusal }
-            return try answer(question)
+        let refusal = committer.waitForNewer()
+        return try counting(in: principal.project) { () throws(MartletError) in
+            if let refusal { throw refusal }
+            return try answer { answerer in try question.answer(to: principal, answerer) }
         }
     }
 
-    private func answer<Answer>(_ reply: Reply<Answer>) async throws(MartletError) -> Answer {
+    private func answer<Answer>(
+        _ reply: Reply<Answer>, in project: ProjectNumber?
+    ) async throws(MartletError) -> Answer {
         switch reply {
         case .answer(let answer): return answer
         case .question(let question):
-            if committer.cluster != nil, let refusal = await committer.newer() { throw refusal }
-            return try answer(question)
+            let refusal = committer.cluster == nil ? nil : await committer.newer()
+            return try counting(in: project) { () throws(MartletError) in
+                if let refusal { throw refusal }
+                return try answer(question)
+            }
         }
     }
 

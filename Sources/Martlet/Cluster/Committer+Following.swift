@@ -173,7 +173,7 @@ extension Committer {
             forward(node, links, &outstanding, &session, &transport)
             relay(node, links, &relaySession)
             links.reports.tell(at: ClusterState.now)
-            tickWatches(SystemClock.monotonicNanoseconds())
+            tick(SystemClock.monotonicNanoseconds())
             var isAtEnd = true
             if let awaited = state.awaited {
                 links.live.ask(for: awaited, at: SystemClock.monotonicNanoseconds())
@@ -378,7 +378,6 @@ extension Committer {
         let loops = allLoops
         var messages = [[LoopMessage]](repeating: [], count: loops.count)
         for request in requests {
-            metrics.refused(error)
             answer(request, .refused(error), &messages)
         }
         tell(messages, loops, &transport)

@@ -44,6 +44,7 @@ extension Loop where Kernel: ~Copyable {
             leave(connection)
         case .answer(let id, let charge, let frame):
             guard let connection = settled(id, charge) else { return }
+            if case .error(let refusal) = frame { noteRefusal(refusal.error, connection) }
             send(frame, to: connection)
             resumeIfDrained(connection)
             closeIfDone(connection)
@@ -152,7 +153,10 @@ extension Loop where Kernel: ~Copyable {
     ) {
         do throws(MartletError) {
             switch outcome {
-            case .refused(let error): throw error
+            // The committer has counted the refusal.
+            case .refused(let error):
+                return send(
+                    .error(ErrorFrame(correlation: correlation, error: error)), to: connection)
             // The peer is answered when the whole command is done.
             case .unfinished: return
             default: break
@@ -169,8 +173,14 @@ extension Loop where Kernel: ~Copyable {
                 connection.pointee.outstanding += 1
             }
         } catch {
+            noteRefusal(error, connection)
             send(.error(ErrorFrame(correlation: correlation, error: error)), to: connection)
         }
+    }
+
+    /// OPS-10: counts a request that was refused without a command. The committer counts refused commands.
+    func noteRefusal(_ error: MartletError, _ connection: UnsafeMutablePointer<Connection>) {
+        context.committer.metrics.refused(error, in: connection.pointee.principal.project)
     }
 
     /// Queues a frame. A peer with too many unread answers is disconnected.

@@ -61,6 +61,7 @@ extension Loop where Kernel: ~Copyable {
             try serve(&self)
         } catch let error as MartletError {
             guard let correlation, error.word != .protocolViolation else { throw error }
+            noteRefusal(error, connection)
             send(.error(ErrorFrame(correlation: correlation, error: error)), to: connection)
         }
     }

@@ -144,6 +144,11 @@ extension Loop where Kernel: ~Copyable {
     mutating func refuse(
         _ hello: Hello, _ error: MartletError, _ connection: UnsafeMutablePointer<Connection>
     ) throws(MartletError) {
+        // OPS-10: only a quota is of the project that the peer names. Anybody may name one with a wrong credential.
+        context.committer.metrics.refused(
+            error,
+            in: error.word == .resourceExhausted
+                ? hello.projectID.flatMap { context.committer.number(of: $0) } : nil)
         guard error.word == .unauthenticated || hello.isRefused(by: error) else { throw error }
         let address = address(of: connection)
         context.refusalLog.refused(hello.credentialKind, from: address.description)
@@ -252,6 +257,14 @@ extension Loop where Kernel: ~Copyable {
 }
 
 extension Hello {
+    /// The project that the peer names; nil: none.
+    fileprivate var projectID: String? {
+        switch self {
+        case .device(let id, _, _, _, _), .sender(let id, _), .newDevice(let id, _, _, _): id
+        case .administrator, .shared: nil
+        }
+    }
+
     /// Kind of the credential, for the log.
     fileprivate var credentialKind: String {
         switch self {

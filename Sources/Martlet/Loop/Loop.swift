@@ -505,8 +505,9 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         var kept: [Request] = []
         for request in batch {
             switch request.reply {
-            case .connection(_, let id, let context):
-                handle(.outcome(id, context, .refused(refusal)))
+            case .connection(_, let id, let purpose):
+                context.committer.noteRefusal(of: request.command, refusal)
+                handle(.outcome(id, purpose, .refused(refusal)))
             case .acknowledging, .connected, .undoing: if isFull { kept.append(request) }
             case .caller, .counting, .node: break
             }

@@ -25,6 +25,7 @@ final class BrokerMetrics: Sendable {
     private let firstDelivery: CoreMetrics.Timer
     private let lastDelivery: CoreMetrics.Timer
     private let refusals: [ErrorWord: Counter]
+    let refusalBook = RefusalBook()
     private let state: [(Gauge, @Sendable (StoreState) -> Int)]
     let folder: String
     /// Receives further metrics of the process, which are shown with those of the broker.
@@ -104,7 +105,12 @@ final class BrokerMetrics: Sendable {
         timer.recordNanoseconds(max(milliseconds, 0) * 1_000_000)
     }
 
-    func refused(_ error: MartletError) { refusals[error.word]?.increment() }
+    /// Counts a refused request, once and where it is refused.
+    /// - Parameter project: nil: the peer's project is not known.
+    func refused(_ error: MartletError, in project: ProjectNumber?) {
+        refusals[error.word]?.increment()
+        refusalBook.count(error.word, in: project)
+    }
 
     // MARK: Readings
 
@@ -129,7 +135,7 @@ final class BrokerMetrics: Sendable {
     func text(_ gauges: Gauges, withFigures: Bool) -> String {
         record(gauges)
         return (withFigures ? figuresRegistry.text : "") + measured.text
-            + Self.projectText(gauges.projects())
+            + Self.projectText(gauges.projects()) + refusalText(gauges.disk)
             + (gauges.committer.cluster.map { ClusterFigures.text($0, gauges.committer.links) }
                 ?? "")
     }
@@ -151,6 +157,20 @@ final class BrokerMetrics: Sendable {
                 Gauge(label: name, dimensions: [("project", project)], factory: registry)
                     .record(sum)
             }
+        }
+        return registry.text
+    }
+
+    private func refusalText(_ disk: DiskReader) -> String {
+        let registry = PrometheusRegistry()
+        let counts = refusalBook.counts(others: Self.otherProjects) { numbers in
+            disk.figures(of: numbers).projects.mapValues(\.id)
+        }
+        for (project, cause, count) in counts {
+            Counter(
+                label: "martlet_project_refusals_total",
+                dimensions: [("project", project), ("cause", cause.name)], factory: registry
+            ).increment(by: Int64(clamping: count))
         }
         return registry.text
     }

@@ -34,6 +34,7 @@ extension Committer {
             watches.sent(message, in: project, outcome)
         case .refused(let error):
             watches.refused(error, in: project)
+            metrics.refused(error, in: project)
             throw error
         default: break
         }

@@ -74,7 +74,6 @@ extension Committer {
             }
             // The caller is told when the rest of the command is done.
             if case .unfinished = outcome { continue }
-            if case .refused(let error) = outcome { metrics.refused(error) }
             if let keyID = request.command.revokedKeyID, !outcome.isRefused {
                 tellAll(.revoked(keyID: keyID))
                 revocations.revoked(keyID)
@@ -125,9 +124,48 @@ extension Committer {
         tell(messages, loops, &transport)
     }
 
-    /// Tells the receiver of an outcome.
+    /// OPS-10: counts a refused command.
+    func noteRefusal(of command: Command, _ error: MartletError) {
+        switch command.scope {
+        case .project(let number): metrics.refused(error, in: number)
+        case .registrations(let id): metrics.refused(error, in: number(of: id))
+        case .broker: metrics.refused(error, in: nil)
+        }
+    }
+
+    /// The number of a project that a peer names; nil: there is none.
+    func number(of id: String) -> ProjectNumber? {
+        try? store.read { (transaction) throws in
+            try Authentication.project(id: id, in: transaction).number
+        }
+    }
+
+    /// OPS-10: tells the log once a minute what was refused.
+    func tellRefusals(_ nanoseconds: UInt64) {
+        guard let line = metrics.refusalBook.takeLine(at: nanoseconds) else { return }
+        let most = line.entries.map { entry in
+            let told = "\(entry.count) \(entry.cause.name)"
+            switch entry.owner {
+            case .nobody: return told
+            case .others: return told + " in other projects"
+            case .project(let number):
+                let project = try? store.read { (transaction) throws in
+                    try transaction.projects.project(number)
+                }
+                return told + " in " + (project.map(\.id) ?? "project \(number.rawValue)")
+            }
+        }
+        logger.notice(
+            "requests were refused",
+            metadata: ["count": "\(line.count)", "most": "\(most.joined(separator: ", "))"])
+    }
+
+    /// Tells the receiver of an outcome. The node that tells the client counts a refusal.
     /// - Parameter messages: by loop, the messages to be told.
     func answer(_ request: Request, _ outcome: Outcome, _ messages: inout [[LoopMessage]]) {
+        if case .refused(let error) = outcome {
+            if case .node = request.reply {} else { noteRefusal(of: request.command, error) }
+        }
         switch request.reply {
         case .connection(let loop, let connection, let context):
             messages[loop].append(.outcome(connection, context, outcome))

@@ -256,13 +256,14 @@ final class Committer: Sendable {
             }
             hasMore = done.hasMore
             let now = SystemClock.monotonicNanoseconds()
-            tickWatches(now)
+            tick(now)
             gathering.published(batch.count(where: \.isOfConnection), at: now, after: now - began)
         }
     }
 
-    /// EMB-3: tells watchers the sums of the last second.
-    func tickWatches(_ nanoseconds: UInt64) {
+    /// Tells the log the refusals of the last minute, and watchers the sums of the last second (EMB-3).
+    func tick(_ nanoseconds: UInt64) {
+        tellRefusals(nanoseconds)
         guard watches.isWatched else { return }
         watches.tick(nanoseconds: nanoseconds, at: clock(), nodes: links?.figures)
     }

@@ -118,12 +118,23 @@ struct TopCommand: ReportingCommand {
             "refused: \(Self.refusals(status))   "
                 + "TLS handshakes/s \(Quantity.short(status.tlsHandshakesPerSecond))   "
                 + "failed \(Quantity.short(Double(status.tlsFailures)))",
-        ] + nodes + [""]
+        ] + Self.projectRefusals(status) + nodes + [""]
             + table.text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
     }
 
     /// Causes of refusals that a line has room for.
     private static let causesMax = 4
+
+    /// A line for the projects whose requests were refused; empty: none was.
+    private static func projectRefusals(_ status: StatusAnswer) -> [String] {
+        guard !status.projectRefusals.isEmpty else { return [] }
+        let shown = status.projectRefusals.prefix(causesMax)
+            .map { "\($0.project) \($0.count) \($0.cause)" }
+        let rest = status.projectRefusals.dropFirst(causesMax).reduce(0) { $0 + $1.count }
+        return [
+            "refused to: " + (shown + (rest > 0 ? ["\(rest) others"] : [])).joined(separator: ", ")
+        ]
+    }
 
     private static func refusals(_ status: StatusAnswer) -> String {
         guard !status.refusals.isEmpty else { return "nothing" }

@@ -40,6 +40,8 @@ extension Schema {
         ]))
     private static let durations = named(
         "Durations", object(["count": integer, "p50?": number, "p99?": number]))
+    private static let projectRefusals = list(
+        object(["project": string, "cause": string, "count": integer]))
     private static let brokerStatus = named(
         "BrokerStatus",
         object([
@@ -52,6 +54,7 @@ extension Schema {
             "commit": durations, "journalWrite": durations, "firstDelivery": durations,
             "lastDelivery": durations,
             "refusals": list(object(["cause": string, "count": integer])),
+            "projectRefusals": projectRefusals,
             "tlsHandshakes": integer, "tlsHandshakesPerSecond": number, "tlsFailures": integer,
             "projects": list(projectLoad),
             "nodes?": list(
@@ -69,7 +72,12 @@ extension Schema {
                 "projectsLeftOut": integer,
                 "alerts": list(object(["name": string, "message": string, "remedy": string])),
             ]),
-            object(["status": object(["now": integer, "projects": list(projectLoad)])]),
+            object([
+                "status": object([
+                    "now": integer, "projects": list(projectLoad),
+                    "projectRefusals": projectRefusals,
+                ])
+            ]),
         ]))
     static let history = list(
         named(

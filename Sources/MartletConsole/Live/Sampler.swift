@@ -13,12 +13,16 @@ struct Sample: Sendable {
     private let whole: String
     private let now: Int64
     private let projects: [StatusAnswer.Project]
+    private let refusals: [StatusAnswer.ProjectRefusals]
 
     init(_ status: StatusAnswer, accepted: UInt64, acceptedPerSecond: Double) {
         now = status.now
         projects = status.projects
+        refusals = status.projectRefusals
         var shown = status
         shown.projects = Array(status.projects.prefix(Limits.consoleProjectsPerEventMax))
+        shown.projectRefusals = Array(
+            status.projectRefusals.prefix(Limits.consoleProjectsPerEventMax))
         whole = JSON.line(
             Whole(
                 status: shown, accepted: accepted, acceptedPerSecond: acceptedPerSecond,
@@ -39,6 +43,7 @@ struct Sample: Sendable {
         struct Status: Encodable {
             var now: Int64
             var projects: [StatusAnswer.Project]
+            var projectRefusals: [StatusAnswer.ProjectRefusals]
         }
 
         var status: Status
@@ -48,7 +53,10 @@ struct Sample: Sendable {
     func text(for person: Person) -> String {
         guard let own = person.project else { return whole }
         return JSON.line(
-            Part(status: .init(now: now, projects: projects.filter { $0.project == own })))
+            Part(
+                status: .init(
+                    now: now, projects: projects.filter { $0.project == own },
+                    projectRefusals: refusals.filter { $0.project == own })))
     }
 }
 

@@ -11,6 +11,10 @@ export const title = "Overview";
 export const isForAll = true;
 const SECONDS = 600;
 
+/** Whose requests were refused most, and why. */
+const refusedTo = (now) => (now.projectRefusals.length ? now.projectRefusals.map((one) => `${one.project}: ${one.cause}`) : now.refusals.map((one) => one.cause))
+  .slice(0, 2).join(", ");
+
 export async function show(body, context) {
   const alerts = h("div", { "aria-live": "polite" });
   const tiles = h("div", { class: "tiles" });
@@ -43,7 +47,7 @@ export async function show(body, context) {
       tile("Memory", bytes(now.allocatedBytes)),
       tile("Store", bytes(now.storeBytes), `${bytes(now.diskFreeBytes)} of the disk are free`),
       tile("Waiting", number(now.commandsWaiting), "commands"),
-      tile("Refused", number(refused), refused ? now.refusals.slice(0, 2).map((one) => one.cause).join(", ") : "in the last second"));
+      tile("Refused", number(refused), refused ? refusedTo(now) : "in the last second"));
     unlessFocused(busy, () => put(busy, card("Busiest projects", now.projects.length === 0 ? h("p", { class: "soft" }, "No device is connected, and no message is on its way.")
       : h("div", { class: "funnel" }, now.projects.slice(0, 8).map((one) => [
         h("a", { href: `#/project/${encodeURIComponent(one.project)}/compose` }, one.project),
