@@ -56,6 +56,13 @@ package enum ClusterLimits {
     /// OPS-7: time without an answer of the log after which commands that are not on the way are refused at once. Without a
     /// word over the link while another node is active, commands on the way are refused too: no takeover brings their answers.
     package static let away = Duration.seconds(3)
+    /// OPS-7: time for which the log answers and takes no row before commands are refused. The other nodes hear of it within
+    /// some tenths of a second, so their clients have an answer within three seconds.
+    package static let refusing = Duration.seconds(2)
+    /// OPS-7: pause between two words of the active node that the log takes no rows.
+    package static let refusingTold = Duration.milliseconds(500)
+    /// OPS-7: time for which such a word holds: two further words may be late.
+    package static let refusingHeard = Duration.milliseconds(1500)
     /// OPS-7: time for which the log keeps rows that all nodes have, for backups of an hour ago.
     package static let keep = Duration.seconds(3600)
     /// OPS-7: bytes of the log on a server beyond which the oldest rows go although a node lacks them: a node that is away

@@ -317,6 +317,10 @@ struct BrokerMetricsTests {
             ),
             ("MartletClusterStopped", #"martlet_cluster_stopped{instance="a"}"#, "1x30", "0x30"),
             (
+                "MartletClusterLogRefusing", #"martlet_cluster_log_refusing{instance="a"}"#,
+                "1x30", "0x30"
+            ),
+            (
                 "MartletClusterSilence", #"martlet_cluster_silence_seconds{instance="a"}"#,
                 "0+60x30", "1x30"
             ),

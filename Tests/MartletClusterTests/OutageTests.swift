@@ -108,6 +108,50 @@ struct OutageTests {
     }
 
     @Test(
+        "OPS-7 OPS-10 while the log takes no rows, every node refuses changes within three seconds and says why"
+    )
+    func full() async throws {
+        let bench = try ClusterBench(try #require(WithPostgres.shared).pair)
+        try await bench.begin()
+        for name in bench.names { try await bench.start(name) }
+        let active = try await bench.active()
+        _ = try await bench.broker(active).createProject(Self.project)
+        for name in try await bench.followers() { try bench.waitUntilEqual(active, name) }
+        let gauge = "\nmartlet_cluster_log_refusing "
+        #expect(bench.broker(active).metricsText.contains(gauge + "0"))
+        bench.faults.isFull.store(true, ordering: .releasing)
+        // The first request finds the fault, and those after it are refused at once.
+        for attempt in 0..<2 {
+            for name in bench.names.filter({ $0 != active }) + [active] {
+                let began = ContinuousClock.now
+                let refusal = await #expect(throws: MartletError.self) {
+                    _ = try await bench.broker(name).createServerKey(
+                        named: "k\(attempt)", in: Self.project)
+                }
+                #expect(refusal?.word == .unavailable)
+                #expect(
+                    refusal?.message.contains("the log takes no rows") == true,
+                    "node \(name): \(refusal?.message ?? "")")
+                #expect(ContinuousClock.now - began < .seconds(3), "node \(name)")
+            }
+        }
+        #expect(bench.broker(active).metricsText.contains(gauge + "1"))
+        bench.faults.isFull.store(false, ordering: .releasing)
+        // The node finds out by itself.
+        let patience = Patience("the log is not tried again")
+        while bench.broker(active).metricsText.contains(gauge + "1") { try patience.wait() }
+        for (number, name) in bench.names.enumerated() {
+            let again = Patience("node \(name) takes nothing")
+            while (try? await bench.broker(name).createServerKey(
+                named: "after\(number)", in: Self.project)) == nil
+            {
+                try again.wait()
+            }
+        }
+        try await bench.end()
+    }
+
+    @Test(
         """
         TTL-4 OPS-7 a node without the log and without a link refuses devices and senders while others \
         may go on, and serves while none does and none knows more

@@ -38,6 +38,7 @@ enum ClusterFigures {
             gauge("link_up", isLinked ? 1.0 : 0)
             let answered = state.contact == .zero ? cluster.began : state.contact
             gauge("silence_seconds", (now - answered) / .seconds(1))
+            gauge("log_refusing", state.appendTrouble == nil ? 0.0 : 1)
             gauge("stopped", state.stopped == nil ? 0.0 : 1)
             gauge("nodes", Double(state.livingNodeCount))
             gauge("append_seconds_total", Double(state.appendNanoseconds) / 1e9)

@@ -127,7 +127,10 @@ final class ClusterNode {
             throw .leaseOver
         }
         let outcomes = unlogged + outcomes
-        guard !operations.isEmpty || !events.isEmpty || !outcomes.isEmpty else { return nil }
+        // A log that takes no rows is asked again with an empty row: nobody may send while all are refused.
+        guard
+            !operations.isEmpty || !events.isEmpty || !outcomes.isEmpty || refusedSince != nil
+        else { return nil }
         let redo = Redo(
             time: now, operations: operations, events: ClusterEvent.bytes(of: events),
             outcomes: LoggedOutcome.bytes(of: outcomes))
@@ -190,7 +193,7 @@ final class ClusterNode {
             logger.error("the log takes no rows", metadata: ["error": "\(error)"])
             return false
         }
-        guard now - refusedSince >= ClusterLimits.away else { return false }
+        guard now - refusedSince >= ClusterLimits.refusing else { return false }
         state.withLock { $0.appendTrouble = "\(error)" }
         return true
     }

@@ -56,6 +56,8 @@ final class ClusterState: Sendable {
         var appendNanoseconds: UInt64 = 0
         /// The reason for which the log has not taken a row for some seconds, although it answers.
         var appendTrouble: String?
+        /// When another node, the active one, has said last that the log takes no rows; nil: it has not said so.
+        var refusalHeard: Duration?
         /// Whether another node is active, and there has been no link to it for some seconds.
         var isUnlinked = false
         /// The time before which the node does not claim the role that it has handed over.
@@ -116,6 +118,13 @@ final class ClusterState: Sendable {
             guard state.hold == nil, state.applied.row < state.logRow, state.caughtUp != .zero
             else { return .zero }
             return Self.now - state.caughtUp
+        }
+    }
+
+    /// Whether the active node has just said that the log takes no rows.
+    var isLogRefusing: Bool {
+        state.withLock { state in
+            state.refusalHeard.map { Self.now - $0 < ClusterLimits.refusingHeard } ?? false
         }
     }
 

@@ -220,18 +220,24 @@ extension Committer {
             turned = ClusterState.now
             // Nobody takes the commands: no node is active, no link stands, or the log is away.
             let isUnlinked = note(session == 0 ? nil : links.heardLast, state, &linkedAt)
+            let isRefusing = state.isLogRefusing
             let isAway = state.withLock { state in
-                state.stopped != nil || isUnlinked
+                state.stopped != nil || isUnlinked || isRefusing
                     || state.trouble != nil && ClusterState.now - state.contact > ClusterLimits.away
             }
             let late = now - ClusterLimits.unansweredMilliseconds
             let unsent = outstanding.take(before: isAway ? .max : late, areUnsent: true)
-            let lost = isUnlinked ? now - Int64(ClusterLimits.away / .milliseconds(1)) : late
+            let lost =
+                isUnlinked
+                ? now - Int64(ClusterLimits.away / .milliseconds(1))
+                : isRefusing ? now - Int64(ClusterLimits.refusing / .milliseconds(1)) : late
             let inDoubt = node.takeDoubted(before: late) + outstanding.take(before: lost)
             if !unsent.isEmpty || !inDoubt.isEmpty {
                 let reason =
                     clusterTrouble
-                    ?? (isUnlinked ? "there is no link to the active node" : "no node is active")
+                    ?? (isUnlinked
+                        ? "there is no link to the active node"
+                        : isRefusing ? "the log takes no rows" : "no node is active")
                 refuse(unsent, .noActiveNode(reason), &transport)
                 refuse(inDoubt, .noAnswer(reason), &transport)
             }
@@ -350,7 +356,8 @@ extension Committer {
             session = current
             outstanding.sentThrough = 0
         }
-        guard session != 0, let run = node.state.run else { return }
+        // The active node keeps what it has, and new commands are refused without a doubt.
+        guard session != 0, let run = node.state.run, !node.state.isLogRefusing else { return }
         for number in outstanding.unsent {
             guard let request = outstanding.entries[number] else { continue }
             do throws(ForwardingError) {

@@ -17,8 +17,10 @@ package enum LinkFormat {
     private static let liveRows: UInt8 = 4
     /// NODE_QUOTAS: the quotas that the active node counts.
     private static let quotas: UInt8 = 5
+    /// ERROR on a link that stands: the log takes no rows.
+    private static let refusals: UInt8 = 6
     /// The formats that this program understands.
-    package static let readable = ForwardingFormat.readable.lowerBound...quotas
+    package static let readable = ForwardingFormat.readable.lowerBound...refusals
     /// The formats of rows that this program understands.
     package static let rows = UInt16(Redo.format)...UInt16(Redo.format)
 
@@ -35,6 +37,9 @@ package enum LinkFormat {
 
     /// Whether the other node understands and sends rows and now-or-never messages.
     static func hasRows(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(liveRows) }
+
+    /// Whether the other node understands that the log takes no rows.
+    static func hasRefusals(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(refusals) }
 
     /// Whether the other node understands and sends quotas.
     static func hasQuotas(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(quotas) }

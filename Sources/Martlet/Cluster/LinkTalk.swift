@@ -17,6 +17,9 @@ struct LinkTalk {
     private(set) var hasReports = false
     private(set) var hasWatches = false
     private(set) var hasQuotas = false
+    private(set) var hasRefusals = false
+    /// When the other node was told last that the log takes no rows.
+    var refusalTold = Duration.zero
     /// When the loads were told last.
     var reported = Duration.zero
     /// The time of the last frame; nil until the first report of the node's load. A node reports its load once a second.
@@ -39,6 +42,7 @@ struct LinkTalk {
         hasReports = LinkFormat.hasReports(hello)
         hasWatches = LinkFormat.hasWatches(hello)
         hasQuotas = LinkFormat.hasQuotas(hello)
+        hasRefusals = LinkFormat.hasRefusals(hello)
     }
 }
 
@@ -74,6 +78,12 @@ extension NodeLinks {
             }
         }
         if talk.hasWatches, let book = watchBook { watches.tell(link, book) }
+        if talk.isActive, talk.hasRefusals, now - talk.refusalTold >= ClusterLimits.refusingTold,
+            cluster.withLock({ $0.appendTrouble != nil })
+        {
+            talk.refusalTold = now
+            link.push(NodeFrame.error(.noActiveNode("the log takes no rows")).bytes)
+        }
     }
 
     /// Takes a frame of the other node.

@@ -519,8 +519,11 @@ final class NodeLinks: Sendable {
                             outbox.push(NodeFrame.pong(Pong(value: ping.value)).bytes)
                         case .pong(let pong): live.take(pong, from: outbox)
                         case .error(let frame):
-                            refusal = frame.error
-                            return false
+                            guard talk.hasRefusals else {
+                                refusal = frame.error
+                                return false
+                            }
+                            cluster.withLock { $0.refusalHeard = ClusterState.now }
                         case .forward, .ended, .listen: return false
                         }
                         committer.withLock { $0 }?.wake()
