@@ -2,6 +2,7 @@
 //
 // Nodes without the log: what such a node serves depends on what the other nodes may be doing. Rests on ClusterBench.
 
+import Foundation
 import Glibc
 import Martlet
 import MartletBase
@@ -148,6 +149,31 @@ struct OutageTests {
                 try again.wait()
             }
         }
+        try await bench.end()
+    }
+
+    @Test(
+        "OPS-7 FAN-8 an operator sees the status and the metrics of a node that the log does not answer"
+    )
+    func status() async throws {
+        let bench = try ClusterBench(try #require(WithPostgres.shared).pair)
+        try await bench.begin()
+        for name in bench.names { try await bench.start(name) }
+        let follower = try await bench.followers()[0]
+        bench.faults.cutOff.withLock { $0 = Set(bench.names) }
+        usleep(3_500_000)
+        let key = try String(contentsOfFile: bench.path(follower) + "/admin.key", encoding: .utf8)
+        let administrator = MartletAdministrator(
+            host: "127.0.0.1", port: bench.port(follower),
+            administratorKey: key.trimmingCharacters(in: .whitespacesAndNewlines))
+        _ = try await administrator.status()
+        #expect(try await administrator.metrics().contains("\nmartlet_cluster_active 0"))
+        let refusal = await #expect(throws: MartletError.self) {
+            _ = try await administrator.serverKeys(in: Self.project)
+        }
+        #expect(refusal?.word == .unavailable)
+        await administrator.close()
+        bench.faults.cutOff.withLock { $0 = [] }
         try await bench.end()
     }
 

@@ -226,7 +226,8 @@ extension Loop where Kernel: ~Copyable {
                 try context.inquiry.ask(
                     Question(
                         loop: context.number, connection: connection.pointee.id,
-                        correlation: correlation, charge: charge, answer: question))
+                        correlation: correlation, charge: charge,
+                        isAboutProcess: Served.isAboutProcess, answer: question))
             } catch {
                 _ = settled(connection.pointee.id, charge)
                 throw error

@@ -29,6 +29,8 @@ protocol ServedRequest: WireRequest {
     /// Whether the acknowledgements of a loop's devices go to the committer before the request's command, because the
     /// outcome depends on them.
     static var comesAfterAcknowledgements: Bool { get }
+    /// OPS-7: whether the answer is about the work of this process, so that it waits for no newer store.
+    static var isAboutProcess: Bool { get }
     /// Decides what the broker does.
     /// - Throws: `MartletError` for a principal that may not ask.
     func plan(for principal: Principal, _ answerer: Answerer) throws(MartletError) -> Plan<Answer>
@@ -36,6 +38,7 @@ protocol ServedRequest: WireRequest {
 
 extension ServedRequest {
     static var comesAfterAcknowledgements: Bool { false }
+    static var isAboutProcess: Bool { false }
 }
 
 /// A request that changes nothing. Any snapshot of the store answers the request.

@@ -39,6 +39,8 @@ extension ListFanoutsRequest: ServedQuestion {
 }
 
 extension StatusRequest: ServedQuestion {
+    static var isAboutProcess: Bool { true }
+
     func answer(to principal: Principal, _ answerer: Answerer) throws -> StatusResult {
         try principal.checkAdministrator()
         var status = answerer.gauges.status()
@@ -49,6 +51,8 @@ extension StatusRequest: ServedQuestion {
 }
 
 extension MetricsRequest: ServedQuestion {
+    static var isAboutProcess: Bool { true }
+
     func answer(to principal: Principal, _ answerer: Answerer) throws -> MetricsResult {
         try principal.checkAdministrator()
         return MetricsResult(text: answerer.gauges.metricsText)

@@ -19,6 +19,8 @@ struct Question: Sendable {
     let correlation: UInt32
     /// Returned to the request memory with the answer.
     let charge: RequestCharge
+    /// OPS-7: whether the question waits for no newer store.
+    var isAboutProcess = false
     let answer: @Sendable (Answerer) throws -> BrokerFrame
 }
 
@@ -89,7 +91,15 @@ final class Inquiry: @unchecked Sendable {
     /// - Returns: the number of questions.
     func answerWaiting() -> Int {
         let questions = inbox.drain()
-        let refusal = questions.isEmpty ? nil : committer?.waitForNewer()
+        // An operator looks at a node above all when the log is away.
+        answer(questions.filter(\.isAboutProcess), nil)
+        let others = questions.filter { !$0.isAboutProcess }
+        answer(others, others.isEmpty ? nil : committer?.waitForNewer())
+        return questions.count
+    }
+
+    /// - Parameter refusal: the answer to all questions; nil: each has its own.
+    private func answer(_ questions: [Question], _ refusal: MartletError?) {
         for question in questions {
             let answer = LoopMessage.answer(
                 question.connection, question.charge,
@@ -99,7 +109,6 @@ final class Inquiry: @unchecked Sendable {
             let loop = peers.all[question.loop]
             if case .taken(mustWake: true) = loop.inbox.push([answer]) { loop.waker.wake() }
         }
-        return questions.count
     }
 
     private func answer(_ question: Question) -> BrokerFrame {
