@@ -6,7 +6,6 @@
 // the embedding API and MartletClient.
 
 import ArgumentParser
-import FoundationEssentials
 import Glibc
 import Logging
 import Martlet
