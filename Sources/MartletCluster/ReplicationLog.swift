@@ -109,6 +109,10 @@ package protocol ReplicationLog: AnyObject {
     /// - Returns: the first row of the log afterwards.
     func trim(below row: UInt64, within limit: Duration) throws(LogError) -> UInt64
 
+    /// What is wrong with the way to the log or with its servers, in sentences for the operator: rows on one disk alone, or
+    /// in plain text on a network.
+    func warnings(within limit: Duration) throws(LogError) -> [String]
+
     /// The bytes that the rows take on a server; nil: the log does not tell.
     func byteCount(within limit: Duration) throws(LogError) -> UInt64?
 
@@ -136,6 +140,8 @@ extension ReplicationLog {
     }
 
     package func withdraw(_ wish: NodeWish, within limit: Duration) throws(LogError) {}
+
+    package func warnings(within limit: Duration) throws(LogError) -> [String] { [] }
 
     package func byteCount(within limit: Duration) throws(LogError) -> UInt64? { nil }
 

@@ -14,28 +14,42 @@ extension PostgresLog {
 
     package func wishes(within limit: Duration) throws(LogError) -> [NodeWish] {
         try read(within: limit) { (connection, deadline) throws(PostgresError) in
-            try Self.wishes(on: connection, until: deadline)
+            try self.wishes(on: connection, until: deadline)
         }
     }
 
-    static func wishes(
+    /// Notes whether the log has the table of wishes, until it has. A query of a table that is not there would fill the
+    /// server's log with errors.
+    func lookForWishes(
+        on connection: PostgresConnection, until deadline: PostgresDeadline
+    ) throws(PostgresError) {
+        guard !hasWishes else { return }
+        hasWishes = try connection.run(
+            "select to_regclass('martlet_wish') is not null", until: deadline
+        ).flag(0, 0)
+    }
+
+    private func wishes(
         on connection: PostgresConnection, until deadline: PostgresDeadline
     ) throws(PostgresError) -> [NodeWish] {
-        // A query of a table that is not there would fill the server's log with errors.
-        let isThere = try connection.run(
-            "select to_regclass('martlet_wish') is not null", until: deadline)
-        guard isThere.flag(0, 0) else { return [] }
+        try lookForWishes(on: connection, until: deadline)
+        guard hasWishes else { return [] }
         let result = try connection.run(
             "select node, kind, successor from martlet_wish order by node, kind", until: deadline)
         return (0..<result.rowCount).compactMap { row in
-            guard let node = try? NodeName(validating: result.text(row, 0)) else { return nil }
-            switch result.text(row, 1) {
-            case "drain": return NodeWish(node: node, kind: .drain)
-            case "handover":
-                let successor = try? NodeName(validating: result.text(row, 2))
-                return successor.map { NodeWish(node: node, kind: .handOver(to: $0)) }
-            default: return nil
-            }
+            Self.wish(of: result.text(row, 0), result.text(row, 1), result.text(row, 2))
+        }
+    }
+
+    /// nil: a wish of a later version.
+    static func wish(of node: String, _ kind: String, _ successor: String) -> NodeWish? {
+        guard let node = try? NodeName(validating: node) else { return nil }
+        switch kind {
+        case "drain": return NodeWish(node: node, kind: .drain)
+        case "handover":
+            let successor = try? NodeName(validating: successor)
+            return successor.map { NodeWish(node: node, kind: .handOver(to: $0)) }
+        default: return nil
         }
     }
 
@@ -54,9 +68,8 @@ extension PostgresLog {
 
     package func withdraw(_ wish: NodeWish, within limit: Duration) throws(LogError) {
         try write(within: limit) { (connection, deadline) throws(PostgresError) in
-            let isThere = try connection.run(
-                "select to_regclass('martlet_wish') is not null", until: deadline)
-            guard isThere.flag(0, 0) else { return }
+            try lookForWishes(on: connection, until: deadline)
+            guard hasWishes else { return }
             _ = try connection.run(
                 "delete from martlet_wish where node = $1 and kind = $2",
                 [.text(wish.node.text), .text(Self.kind(wish))], until: deadline)

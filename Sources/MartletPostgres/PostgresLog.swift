@@ -27,6 +27,8 @@ package final class PostgresLog: ReplicationLog {
 
     private var connection: PostgresConnection?
     var found: LogIdentity?
+    /// Whether the log is known to have the table of wishes.
+    var hasWishes = false
     /// The server to try first.
     private var server = 0
     var doubt = OpenDoubt()

@@ -196,6 +196,32 @@ struct OperatorTests {
         try await bench.end()
     }
 
+    @Test("OPS-7 the answer to a node's report has the other nodes, the wishes and the time")
+    func news() async throws {
+        let bench = try await bench()
+        let log = try bench.log()
+        let one = LogBench.report(.a)
+        var two = one
+        two.name = try NodeName(validating: "second")
+        two.applied = 7
+        #expect(try log.exchange(one, within: .ample).nodes.map(\.report) == [one])
+        let wish = NodeWish(node: one.name, kind: .handOver(to: two.name))
+        try log.ask(wish, within: .ample)
+        for _ in 0..<2 {
+            let news = try log.exchange(two, within: .ample)
+            #expect(news.nodes.map(\.report) == [one, two])
+            #expect(news.wishes == [wish])
+            let clock = try #require(news.clock)
+            #expect(clock.error > .zero)
+            #expect(clock.error < .seconds(5))
+        }
+        try log.withdraw(wish, within: .ample)
+        #expect(try log.exchange(two, within: .ample).wishes == [])
+        // The servers of the tests have a standby, and are on this machine.
+        #expect(try log.warnings(within: .ample) == [])
+        try await bench.end()
+    }
+
     @Test("OPS-10 the rules for a cluster rest on metrics that a node serves")
     func metrics() async throws {
         let bench = try await bench()

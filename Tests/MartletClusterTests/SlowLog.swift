@@ -133,6 +133,10 @@ final class SlowLog: ReplicationLog {
         try reached().withdraw(wish, within: limit)
     }
 
+    func warnings(within limit: Duration) throws(LogError) -> [String] {
+        try reached().warnings(within: limit)
+    }
+
     func byteCount(within limit: Duration) throws(LogError) -> UInt64? {
         try reached().byteCount(within: limit)
     }

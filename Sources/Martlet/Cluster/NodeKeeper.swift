@@ -20,6 +20,8 @@ final class NodeKeeper: Sendable {
     private static let reportPause = Duration.seconds(1)
     /// OPS-7: pause between two trims of the log.
     private static let trimPause = Duration.seconds(60)
+    /// OPS-7: pause between two looks at what is wrong with the log's servers: a promoted standby has settings of its own.
+    private static let warningPause = Duration.seconds(60)
     /// OPS-7: further wait of a drained node, and of a node with trouble with its disk, before it takes over, so that any
     /// other node is the first.
     private static let drainedWait = Duration.seconds(2)
@@ -71,6 +73,8 @@ final class NodeKeeper: Sendable {
         /// Rows of the log and when they were the last, for the time for which rows are kept.
         var marks: [(at: Duration, row: UInt64)] = []
         var wishes = WishBook()
+        var warned = Duration.zero
+        var warnings: [String] = []
         while !isStopping.load(ordering: .acquiring) {
             let now = ClusterState.now
             do throws(LogError) {
@@ -87,16 +91,26 @@ final class NodeKeeper: Sendable {
                 }
                 // The first report comes before the first look: other nodes must not count a node with a link as ended,
                 // and a claim needs the time of the log.
-                if now - reported >= Self.reportPause {
+                // A turn has one errand beside the lease: with a server far away each takes long, and the next renewal waits.
+                if now - trimmed >= Self.trimPause, cluster.isActive {
+                    trimmed = now
+                    marks.append((now, cluster.applied.row))
+                    try trim(log, &marks, now) { () throws(LogError) in
+                        guard let hold = cluster.hold,
+                            ClusterState.now - renewed >= ClusterLimits.leaseRenewal
+                        else { return }
+                        let began = ClusterState.now
+                        try renew(hold, log, committer)
+                        renewed = began
+                    }
+                } else if hasReported, warned == .zero || now - warned >= Self.warningPause {
+                    warned = now
+                    try warn(log, &warnings)
+                } else if now - reported >= Self.reportPause {
                     reported = now
                     let news = try report(log, &rank, committer, steadySince)
                     hasReported = true
                     try meet(&wishes, news, log, committer)
-                }
-                if now - trimmed >= Self.trimPause, cluster.isActive {
-                    trimmed = now
-                    marks.append((now, cluster.applied.row))
-                    try trim(log, &marks, now)
                 }
             } catch {
                 cluster.withLock { $0.trouble = $0.trouble ?? "\(error)" }
@@ -110,6 +124,14 @@ final class NodeKeeper: Sendable {
             usleep(20_000)
         }
         farewell(log)
+    }
+
+    /// Logs what is wrong with the log's servers when it is new.
+    private func warn(_ log: any ReplicationLog, _ last: inout [String]) throws(LogError) {
+        let limit = cluster.withLock { $0.patience.limit }
+        let warnings = try log.warnings(within: limit)
+        for warning in warnings where !last.contains(warning) { logger.warning("\(warning)") }
+        last = warnings
     }
 
     private func mustLook() -> Bool {
@@ -229,8 +251,10 @@ final class NodeKeeper: Sendable {
         return news
     }
 
+    /// - Parameter keepLease: renews the lease if that is due. Called between two calls of the log.
     private func trim(
-        _ log: any ReplicationLog, _ marks: inout [(at: Duration, row: UInt64)], _ now: Duration
+        _ log: any ReplicationLog, _ marks: inout [(at: Duration, row: UInt64)], _ now: Duration,
+        keepLease: () throws(LogError) -> Void
     ) throws(LogError) {
         // Pieces of the log go in another time than a row comes, so nothing is learnt from these calls.
         let limit = cluster.withLock { $0.patience.limit }
@@ -241,6 +265,7 @@ final class NodeKeeper: Sendable {
             let applied = try log.nodes(within: limit).map(\.report.applied).min()
             row = min(mark.row, applied ?? 0)
         }
+        try keepLease()
         let beyond = try log.firstRow(ofNewest: ClusterLimits.logBytesMax, within: limit)
         if let beyond, beyond > row {
             row = beyond
@@ -249,7 +274,9 @@ final class NodeKeeper: Sendable {
                 metadata: ["first row": "\(row)"])
         }
         guard row > 0 else { return }
+        try keepLease()
         _ = try log.trim(below: row, within: limit)
+        try keepLease()
         try log.makeRoom(
             through: cluster.applied.row + ClusterLimits.partitionRows, within: limit)
     }
