@@ -51,6 +51,11 @@ extension ClusterLogOptions {
         }
     }
 
+    /// What is wrong with the log's servers.
+    static func warnings(_ log: any ReplicationLog) throws(MartletError) -> [String] {
+        try look(log) { (log) throws(LogError) in try log.warnings(within: patience) }
+    }
+
     /// The reports of the nodes, without those of commands.
     static func nodes(_ log: any ReplicationLog) throws(MartletError) -> [NodeSighting] {
         try look(log) { (log) throws(LogError) in
@@ -115,6 +120,9 @@ struct ClusterInitCommand: ReportingCommand {
         _ = try broker.webPushSecret()
         try await broker.close()
         try begin(folder, try part.make(log.cluster))
+        // The cluster has begun, whatever comes of the look.
+        let warnings = (try? ClusterLogOptions.warnings(try log.connect())) ?? []
+        for warning in warnings { Terminal.printError("warning: \(warning).") }
         output.json
             ? JSON.print(["data": folder])
             : Terminal.print(
@@ -278,6 +286,7 @@ struct ClusterStatusCommand: ReportingCommand {
         var role: String
         var address: String
         var applied: UInt64
+        /// Rows of a moment before the report that the node lacks. A node that is level has 0, however many rows come.
         var behind: UInt64
         /// Rows of the node that the log has not. More than 0 for longer than a second: the log has lost rows, or is that
         /// of a former primary.
@@ -293,20 +302,31 @@ struct ClusterStatusCommand: ReportingCommand {
         var leaseSeconds: Double
         /// Bytes of the log on its server.
         var logBytes: UInt64?
+        /// What is wrong with the log's servers.
+        var warnings: [String]
         var nodes: [Node]
     }
 
     func perform() async throws {
         let connection = try log.connect()
-        let (lease, tail, wishes, bytes) = try ClusterLogOptions.look(connection) {
+        let (before, wishes, bytes) = try ClusterLogOptions.look(connection) {
             (log) throws(LogError) in
             let patience = ClusterLogOptions.patience
             return (
-                try log.lease(within: patience), try log.tail(within: patience),
-                try log.wishes(within: patience), try log.byteCount(within: patience)
+                try log.tail(within: patience), try log.wishes(within: patience),
+                try log.byteCount(within: patience)
             )
         }
-        let nodes = try ClusterLogOptions.nodes(connection).map { sighting in
+        let warnings = try ClusterLogOptions.warnings(connection)
+        let sightings = try await Self.sightings(connection)
+        let (lease, tail) = try ClusterLogOptions.look(connection) { (log) throws(LogError) in
+            (
+                try log.lease(within: ClusterLogOptions.patience),
+                try log.tail(within: ClusterLogOptions.patience)
+            )
+        }
+        let places = PlaceLook(before: before.row, after: tail.row)
+        let nodes = sightings.map { sighting in
             let report = sighting.report
             let isActive = lease.holder == report.name && !lease.isOver
             let isSilent = sighting.age > ClusterLimits.silence
@@ -315,8 +335,7 @@ struct ClusterStatusCommand: ReportingCommand {
                 role: isActive
                     ? "active" : report.hasEnded ? "stopped" : isSilent ? "silent" : "follows",
                 address: report.address, applied: report.applied,
-                behind: tail.row > report.applied ? tail.row - report.applied : 0,
-                ahead: report.applied > tail.row ? report.applied - tail.row : 0,
+                behind: places.behind(report), ahead: places.ahead(report),
                 seenSeconds: sighting.age / .seconds(1),
                 asked: wishes.filter { $0.node == report.name }.map { wish in
                     switch wish.kind {
@@ -327,8 +346,9 @@ struct ClusterStatusCommand: ReportingCommand {
         }
         let status = Status(
             epoch: lease.epoch, row: tail.row, leaseSeconds: lease.remaining / .seconds(1),
-            logBytes: bytes, nodes: nodes)
+            logBytes: bytes, warnings: warnings, nodes: nodes)
         guard !output.json else { return JSON.print(status) }
+        for warning in warnings { Terminal.print("warning: \(warning)") }
         Terminal.print(
             "epoch \(status.epoch), row \(status.row), lease "
                 + (lease.isOver ? "over" : "for \(Self.seconds(status.leaseSeconds)) s")
@@ -341,6 +361,21 @@ struct ClusterStatusCommand: ReportingCommand {
                         ? "\(node.ahead) ahead of the log, " : "\(node.behind) behind, ")
                     + "seen \(Self.seconds(node.seenSeconds)) s ago"
                     + node.asked.map { ", asked: \($0)" }.joined())
+        }
+    }
+
+    /// The reports of the nodes, as soon as each living node has reported again.
+    private static func sightings(
+        _ connection: any ReplicationLog
+    ) async throws -> [NodeSighting] {
+        let began = ContinuousClock.now
+        while true {
+            let elapsed = ContinuousClock.now - began
+            let sightings = try ClusterLogOptions.nodes(connection)
+            guard sightings.contains(where: { PlaceLook.awaits($0, after: elapsed) }) else {
+                return sightings
+            }
+            try await Task.sleep(for: .milliseconds(100))
         }
     }
 
