@@ -66,6 +66,10 @@ public final class Gateway: Sendable {
         refusalLog = RefusalLog(configuration.logger)
         metrics = GatewayMetrics(other: configuration.metrics)
         for door in doors { door.begin(with: metrics.factory) }
+        broker.strangers.add { [strangers] in
+            StrangerBook.DoorFigures(
+                bytes: strangers.bytes, turnedAway: strangers.turnedAwayCount)
+        }
     }
 
     /// Wall-clock time of the broker, in seconds since 1970.
@@ -86,11 +90,8 @@ public final class Gateway: Sendable {
     /// Records the broker's present figures in the metrics. `/metrics` does so at each request; with another metrics
     /// backend, call this method from time to time.
     public func recordMetrics() {
-        var statistics = broker.statistics
-        statistics.strangerBytes += strangers.bytes
-        statistics.turnedAwayCount += strangers.turnedAwayCount
         metrics.record(
-            statistics, requestsInProgress: requestsInProgress.load(ordering: .relaxed))
+            broker.statistics, requestsInProgress: requestsInProgress.load(ordering: .relaxed))
     }
 
     /// The answer of `/metrics`.

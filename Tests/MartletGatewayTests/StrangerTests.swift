@@ -185,6 +185,12 @@ extension OverHTTP {
                 // The loops are not in step: any of the peers is refused, and the figures come a little later.
                 while try strangerBytes(served) < Limits.httpStrangerBytesPerAddressMax - 20_000 {}
                 #expect(try figure("martlet_strangers_turned_away_total", served) > 0)
+                // The broker tells the same on the port of `--metrics`.
+                #expect(served.broker.statistics.turnedAwayCount > 0)
+                #expect(served.broker.statistics.strangerBytes > 0)
+                #expect(
+                    !served.broker.metricsText.contains(
+                        "martlet_strangers_turned_away_total 0\n"))
                 #expect(try strangerBytes(served) <= Limits.httpStrangerBytesPerAddressMax + 4096)
                 withExtendedLifetime(peers) {}
             }

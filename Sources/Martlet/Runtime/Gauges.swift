@@ -60,6 +60,7 @@ final class Gauges: Sendable {
         }
         result.acceptedCount = committer.acceptedCount.load(ordering: .relaxed)
         result.requestBytes = requestMemory.total
+        let strangers = strangers.figures
         result.strangerBytes = strangers.bytes
         result.turnedAwayCount += strangers.turnedAway
         result.commandsWaiting = committer.inbox.count

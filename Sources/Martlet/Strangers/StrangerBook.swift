@@ -81,6 +81,7 @@ package final class StrangerBook: Sendable {
 
     private let monotonic: @Sendable () -> Int64
     private let state: Mutex<State>
+    private let doors = Mutex<[@Sendable () -> DoorFigures]>([])
 
     init(_ limits: MailboxLimits, monotonic: @escaping @Sendable () -> Int64) {
         self.monotonic = monotonic
@@ -126,10 +127,40 @@ package final class StrangerBook: Sendable {
     /// Counts a stranger that a loop has turned away.
     func turnAway() { state.withLock { $0.turnedAway += 1 } }
 
+    // MARK: Doors
+
+    /// What a door counts of its own strangers.
+    package struct DoorFigures: Sendable {
+        /// Bytes that the door holds for strangers.
+        package var bytes: Int
+        /// Strangers that a bound of the door turned away.
+        package var turnedAway: UInt64
+
+        package init(bytes: Int, turnedAway: UInt64) {
+            self.bytes = bytes
+            self.turnedAway = turnedAway
+        }
+    }
+
+    /// Adds a door to the figures of the broker, until the broker ends.
+    package func add(door: @escaping @Sendable () -> DoorFigures) {
+        doors.withLock { $0.append(door) }
+    }
+
+    /// The strangers of the loops and of all doors.
+    var figures: DoorFigures {
+        var all = state.withLock { DoorFigures(bytes: $0.bytes, turnedAway: $0.turnedAway) }
+        for door in doors.withLock({ $0 }) {
+            let own = door()
+            all.bytes += own.bytes
+            all.turnedAway += own.turnedAway
+        }
+        return all
+    }
+
     // MARK: Bytes
 
     var bytes: Int { state.withLock { $0.bytes } }
-    var turnedAway: UInt64 { state.withLock { $0.turnedAway } }
 
     /// Charges an address for bytes of a stranger.
     func take(_ byteCount: Int, of address: PeerAddress) -> Charge {
