@@ -2,6 +2,7 @@
 //
 // Push services in a cluster: each node has a door, and the active node's door alone hands over.
 
+import Glibc
 import Martlet
 import MartletBase
 import MartletBridge
@@ -44,6 +45,35 @@ private final class TakingService: PushService {
 
     func keysChanged(of project: ProjectNumber) async {}
     func close() async {}
+}
+
+/// A device that says HELLO and nothing else.
+private final class SilentPeer {
+    private let descriptor: Int32
+
+    init(_ port: Int, _ credentials: DeviceCredentials) throws {
+        let socket = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = UInt16(port).bigEndian
+        address.sin_addr.s_addr = inet_addr("127.0.0.1")
+        let isConnected = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+            }
+        }
+        descriptor = socket
+        var writer = WireWriter()
+        ClientFrame.hello(
+            .device(
+                projectID: credentials.projectID, token: credentials.token,
+                deviceKey: credentials.deviceKey, state: .active, unconfirmed: [])
+        ).encode(into: &writer)
+        #expect(isConnected)
+        #expect(write(socket, writer.bytes, writer.bytes.count) == writer.bytes.count)
+    }
+
+    deinit { close(descriptor) }
 }
 
 @Suite(
@@ -145,6 +175,31 @@ struct ClusterBridgeTests {
         try await world.send("20", to: token, from: active)
         try world.waitForTaken(["20"])
         #expect(world.taken.texts(of: next).contains("20"))
+        try await world.end()
+    }
+
+    @Test(
+        """
+        NET-11 GW-11 OPS-7 a device on a follower that answers nothing after a message loses its connection \
+        to the push service
+        """)
+    func unheard() async throws {
+        let (world, key) = try await world()
+        let follower = try await world.bench.followers()[0]
+        var options = DeviceOptions()
+        options.registration = .key(key)
+        let credentials = try await MartletDevice.register(
+            host: "127.0.0.1", port: world.bench.port(follower), projectID: Self.project,
+            appName: Self.app, platform: .apple, options: options)
+        try await world.bench.broker(follower).setBridge(
+            Self.address(3), ofToken: credentials.token, in: Self.project)
+        // The peer reads nothing and answers nothing from here on.
+        let peer = try SilentPeer(world.bench.port(follower), credentials)
+        try await Task.sleep(for: .seconds(2))
+        try await world.send(
+            "0", to: try Token(validating: credentials.token), from: follower)
+        try world.waitForTaken(["0"])
+        withExtendedLifetime(peer) {}
         try await world.end()
     }
 

@@ -13,6 +13,9 @@
 import MartletBase
 import MartletBits
 import MartletDelivery
+import MartletEngine
+import MartletRows
+import MartletStore
 import MartletTransport
 import MartletWire
 
@@ -57,6 +60,30 @@ extension Loop where Kernel: ~Copyable {
                 > 0
         else { return false }
         return delivery.awaitsAcknowledgement(connection.pointee.id.index)
+    }
+
+    /// OPS-7: the door of the active node asks the loops of its own process alone, and takes a device at another node for one
+    /// that answers. So the other nodes ask for it: their devices with an address at a push service. Called once a second.
+    mutating func askForAnotherNode() {
+        guard context.committer.bridges.isForAnotherNode else { return }
+        hasDoor = true
+        var silent: [ProjectNumber: [Ordinal]] = [:]
+        for (place, one) in unheard where lastTick &- one.since >= Self.unheardSecondsMax {
+            guard isOccupied[Int(place)],
+                case .device(let project, let ordinal, _) = connections[Int(place)].principal
+            else { continue }
+            silent[project, default: []].append(ordinal)
+        }
+        for (project, ordinals) in silent {
+            // A store that cannot be read now is read a second later.
+            let addressed = try? context.store.read { (transaction) throws in
+                try ordinals.filter {
+                    try transaction.bridges.bridging(of: $0, in: project) != nil
+                }
+            }
+            guard let addressed, !addressed.isEmpty else { continue }
+            askUnheard(among: RecipientSet.of(addressed), of: project)
+        }
     }
 
     /// Asks the silent devices of a set, and ends the connections of those that have not answered.

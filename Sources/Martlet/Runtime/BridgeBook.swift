@@ -43,6 +43,11 @@ package final class BridgeBook: Sendable {
         }
     }
 
+    /// OPS-7: whether this process has a door, and another node hands over.
+    var isForAnotherNode: Bool {
+        role.withLock { $0.changed != nil && !$0.isHandingOver }
+    }
+
     // MARK: News
 
     /// Begins to tell of changes.
