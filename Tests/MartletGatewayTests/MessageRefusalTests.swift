@@ -13,6 +13,12 @@ private let refusals: [(String, String, String, String?)] = [
     ),
     ("no message", "{}", "Recipient of the message is not set.", "message"),
     (
+        "a field that only SDKs have, in the place of a target",
+        #"{"message":{"tokens":["a"]}}"#,
+        #"Invalid JSON payload received. Unknown name "tokens" at 'message': Cannot find field."#,
+        "message"
+    ),
+    (
         "two targets", #""topic":"x""#,
         "Invalid value at 'message' (oneof), oneof field 'target' is already set. Cannot set 'topic'",
         "message"

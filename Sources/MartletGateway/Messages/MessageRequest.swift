@@ -19,9 +19,11 @@ package struct MessageRequest {
         var fields = try content.object("Message")
         _ = try fields.take("name")?.text()
         let target = try Self.target(&fields)
-        message = OutgoingMessage(to: target, Message(), validateOnly: validateOnly)
-        message.message = try Self.message(&fields)
+        let parts = try Self.message(&fields)
+        // Before a missing target: `tokens` is unknown, and its sender believes to have named a target.
         try fields.finish()
+        guard let target, !target.text.isEmpty else { throw Self.noTarget }
+        message = OutgoingMessage(to: target, parts, validateOnly: validateOnly)
         message.setUsualPriority()
     }
 
@@ -30,8 +32,10 @@ package struct MessageRequest {
 
     /// MSG-1: reads the target. An installation ID (`fid`) is read like a token, because Martlet has one name for
     /// both.
-    private static func target(_ fields: inout RequestObject) throws(GatewayError) -> MessageTarget
-    {
+    /// - Returns: nil for a message without a target.
+    private static func target(
+        _ fields: inout RequestObject
+    ) throws(GatewayError) -> MessageTarget? {
         var target: MessageTarget?
         for name in ["token", "fid", "topic", "condition"] {
             guard let field = try fields.take(name) else { continue }
@@ -47,7 +51,6 @@ package struct MessageRequest {
             default: target = .token(text)
             }
         }
-        guard let target, !target.text.isEmpty else { throw noTarget }
         return target
     }
 
