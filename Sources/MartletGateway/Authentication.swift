@@ -11,19 +11,13 @@ extension Gateway {
     /// - Throws: UNAUTHENTICATED for a missing credential, `WrongCredential` for a refused credential; other errors of the
     ///   broker pass on.
     func authenticate(_ call: GatewayCall, allowsKey: Bool) throws -> Caller {
-        guard let header = call.header("authorization"),
+        guard let header = call.authorization,
             let (credential, isKey) = Self.credential(in: header), allowsKey || !isKey
         else { throw GatewayError(.unauthenticated, GatewayError.noCredential) }
-        guard credential.utf8.count <= Limits.httpCredentialBytesMax else {
+        guard credential.utf8.count <= Self.bytesMax(of: credential) else {
             throw GatewayError(.unauthenticated, GatewayError.badCredential)
         }
-        do throws(MartletError) {
-            let sender = try broker.sender(presenting: String(credential))
-            return Caller(
-                projectID: sender.project.id, senderID: sender.project.senderID,
-                credential: sender.isAccessToken ? .accessToken : .serverKey,
-                keyID: sender.keyID)
-        } catch {
+        do { return try caller(presenting: credential) } catch let error as MartletError {
             guard error.word == .unauthenticated else { throw GatewayError(error) }
             throw WrongCredential(
                 kind: isKey ? "server key" : "bearer token",
@@ -35,9 +29,35 @@ extension Gateway {
     /// GW-15: whether a value of `Authorization` is a right credential of any project. Nothing is logged or counted.
     func recognises(_ header: String) -> Bool {
         guard let (credential, _) = Self.credential(in: header),
-            credential.utf8.count <= Limits.httpCredentialBytesMax
+            credential.utf8.count <= Self.bytesMax(of: credential)
         else { return false }
-        return (try? broker.sender(presenting: String(credential))) != nil
+        return (try? caller(presenting: credential)) != nil
+    }
+
+    private func caller(presenting credential: Substring) throws -> Caller {
+        if Self.isSelfSigned(credential) { return try sender(signing: String(credential)) }
+        let sender = try broker.sender(presenting: String(credential))
+        return Caller(
+            projectID: sender.project.id, senderID: sender.project.senderID,
+            credential: sender.isAccessToken ? .accessToken : .serverKey, keyID: sender.keyID)
+    }
+
+    /// Whether a credential is a JSON Web Token, which its sender signed (AIP-4111). No key and no access token begins
+    /// as the JSON of its header does.
+    private static func isSelfSigned(_ credential: Substring) -> Bool {
+        credential.hasPrefix("eyJ") && credential.utf8.count { $0 == UInt8(ascii: ".") } == 2
+    }
+
+    private static func bytesMax(of credential: Substring) -> Int {
+        isSelfSigned(credential) ? Assertion.bytesMax : Limits.httpCredentialBytesMax
+    }
+
+    /// GW-15: whether the target of a request has a right credential of any project as its `access_token`.
+    func recognises(target: String) -> Bool {
+        guard target.contains("access_token="), let call = GatewayCall(.get, target: target),
+            let presented = call.authorization
+        else { return false }
+        return recognises(presented)
     }
 
     /// GW-15: whether a request has a right credential of a sender, or of a door.

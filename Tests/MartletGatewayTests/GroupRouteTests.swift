@@ -215,6 +215,58 @@ struct GroupRouteTests {
         #expect(try LegacyRequest(body: Array(body.utf8)).message.message["v"] == text)
     }
 
+    @Test("GW-3 GW-4 the paths from before the name FCM are the same interfaces")
+    func formerPaths() async throws {
+        let world = try await GatewayWorld.open()
+        let token = try await world.newToken()
+        let sender = [
+            (name: "authorization", value: "key=" + world.serverKey),
+            (name: "project_id", value: String(world.senderID)),
+        ]
+        let made = try await world.call(
+            .post, "/gcm/notification",
+            #"{"operation":"create","notification_key_name":"g","registration_ids":["\#(token)"]}"#,
+            headers: sender)
+        #expect(made.status == 200)
+        let found = try await world.call(
+            .get, "/gcm/notification?notification_key_name=g", headers: sender)
+        #expect(found.status == 200 && found.json == made.json)
+        let sent = try await world.call(
+            .post, "/gcm/send", #"{"to":"\#(token)"}"#, headers: sender)
+        #expect(sent.status == 200 && sent.json["success"] == .integer(1))
+        try await world.broker.close()
+    }
+
+    @Test("GW-4 a form is answered in plain text")
+    func form() async throws {
+        let world = try await GatewayWorld.open()
+        let token = try await world.newToken()
+        let headers = [
+            (name: "authorization", value: "key=" + world.serverKey),
+            (name: "content-type", value: "application/x-www-form-urlencoded;charset=UTF-8"),
+        ]
+        func send(_ form: String) async throws -> (status: Int, text: String) {
+            let answer = try await world.call(.post, "/fcm/send", form, headers: headers)
+            return (answer.status, answer.json.string ?? answer.json.text)
+        }
+        let sent = try await send(
+            "registration_id=\(token)&data.a+b=c%26d&collapse_key=k&time_to_live=60&dry_run=0")
+        #expect(sent.status == 200 && sent.text.hasPrefix("id=0:") && sent.text.hasSuffix("\n"))
+        let topic = try await send("to=%2Ftopics%2Fnews&data.a=b")
+        #expect(topic.status == 200 && topic.text.hasPrefix("id="))
+        #expect(try await send("registration_id=x").text == "Error=InvalidRegistration\n")
+        #expect(
+            try await send("registration_id=\(token)&data.from=x").text == "Error=InvalidDataKey\n")
+        #expect(try await send("data.a=b").status == 400)
+        #expect(try await send("to=%zz").status == 400)
+        let read = try LegacyRequest(
+            form: Array("registration_id=t&data.a.b=1&data.c=+&priority=high&dry_run=1".utf8))
+        #expect(read.message.target == .token("t") && read.message.validateOnly)
+        #expect(read.message.message["a.b"] == "1" && read.message.message["c"] == " ")
+        #expect(read.message.priority == .high)
+        try await world.broker.close()
+    }
+
     @Test(
         "GW-4 the error words",
         arguments: [

@@ -14,11 +14,12 @@ extension OverHTTP {
         private static let grant = "urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer"
 
         private func exchange(
-            _ served: ServedGateway, _ assertion: String, grant: String = grant
+            _ served: ServedGateway, _ assertion: String, grant: String = grant,
+            path: String = "/token"
         ) throws -> HTTPPeer.Answer {
             let peer = try served.peer()
             peer.request(
-                "POST", "/token", headers: [("Content-Type", "application/x-www-form-urlencoded")],
+                "POST", path, headers: [("Content-Type", "application/x-www-form-urlencoded")],
                 "grant_type=\(grant)&assertion=\(assertion)")
             return try peer.answer()
         }
@@ -93,6 +94,9 @@ extension OverHTTP {
                 for (audience, status) in [
                     ("https://oauth2.googleapis.com/token", 200), (served.url + "/token", 200),
                     ("https://push.example.com/token", 200),
+                    ("https://accounts.google.com/o/oauth2/token", 200),
+                    ("https://www.googleapis.com/oauth2/v4/token", 200),
+                    (served.url + "/oauth2/v4/token", 200),
                     // What `Host` says proves nothing: the caller says it.
                     ("http://127.0.0.1/token", 400), ("https://elsewhere.example/token", 400),
                 ] {
@@ -116,6 +120,77 @@ extension OverHTTP {
                 claims.aud = served.gateway.tokenURL
                 #expect(served.gateway.tokenURL == served.url + "/token")
                 #expect(try exchange(served, try account.sign(claims)).status == 200)
+            }
+        }
+
+        @Test(
+            "GW-5 the token endpoints of older libraries are the same endpoint, and take JSON",
+            arguments: ["/token", "/o/oauth2/token", "/oauth2/v4/token"])
+        func olderLibraries(path: String) async throws {
+            try await ServedGateway.run { served in
+                let account = try await served.newAccount()
+                let assertion = try account.sign(account.claims())
+                let form = try exchange(served, assertion, path: path)
+                #expect(form.status == 200 && form.json["access_token"]?.string != nil)
+                for (grant, status) in [
+                    ("urn:ietf:params:oauth:grant-type:jwt-bearer", 200), ("password", 400),
+                ] {
+                    let peer = try served.peer()
+                    peer.request(
+                        "POST", path,
+                        headers: [("Content-Type", "application/json; charset=utf-8")],
+                        #"{"grant_type":"\#(grant)","assertion":"\#(assertion)"}"#)
+                    #expect(try peer.answer().status == status)
+                }
+            }
+        }
+
+        @Test("GW-5 a credential may be the parameter access_token, and the header counts first")
+        func parameter() async throws {
+            try await ServedGateway.run { served in
+                let account = try await served.newAccount()
+                let good = try await token(served, account)
+                for (query, headers, status) in [
+                    ("access_token=\(good)", [], 200),
+                    ("alt=json&access_token=\(served.serverKey)", [], 200),
+                    ("access_token=nonsense", [], 401), ("access_token=", [], 401),
+                    ("access_token=\(good)", [("Authorization", "Bearer nonsense")], 401),
+                ] as [(String, [(String, String)], Int)] {
+                    let peer = try served.peer()
+                    peer.request(
+                        "POST", "/v1/projects/tides/messages:send?" + query, headers: headers,
+                        #"{"message":{"topic":"t"},"validate_only":true}"#)
+                    #expect(try peer.answer().status == status, "\(query)")
+                }
+            }
+        }
+
+        @Test("GW-5 a JWT that its sender signed is a bearer token, until it or the key ends")
+        func selfSigned() async throws {
+            try await ServedGateway.run { served in
+                let account = try await served.newAccount()
+                var claims = account.claims()
+                for (audience, expected) in [
+                    ("https://fcm.googleapis.com/", 200), ("https://fcm.googleapis.com", 200),
+                    ("https://iid.googleapis.com/", 200), (served.url + "/", 200),
+                    ("https://elsewhere.example/", 401),
+                    // An assertion for the token endpoint is no bearer token.
+                    ("https://oauth2.googleapis.com/token", 401),
+                ] {
+                    claims.aud = audience
+                    claims.scope = nil
+                    let token = try account.sign(claims)
+                    #expect(try status(served, "Bearer " + token) == expected, "\(audience)")
+                }
+                claims.aud = "https://fcm.googleapis.com/"
+                let good = try account.sign(claims)
+                let forged = good.dropLast(4) + (good.hasSuffix("AAAA") ? "BBBB" : "AAAA")
+                #expect(try status(served, "Bearer " + forged) == 401)
+                var old = claims
+                (old.iat, old.exp) = (claims.iat - 7200, claims.iat - 3700)
+                #expect(try status(served, "Bearer " + (try account.sign(old))) == 401)
+                try await served.broker.revokeServiceAccount(account.file.keyID, in: "tides")
+                #expect(try status(served, "Bearer " + good) == 401)
             }
         }
 

@@ -155,4 +155,40 @@ struct TopicRouteTests {
         #expect(try await world.call(.get, path + "?pageToken=*").status == 400)
         try await world.broker.close()
     }
+
+    @Test("GW-2 an instance is told with info in the path and without, as kreait asks")
+    func bothPaths() async throws {
+        let world = try await GatewayWorld.open()
+        let token = try await world.newToken()
+        _ = try await world.broker.subscribe([token], to: "tea", in: GatewayWorld.project)
+        for path in ["/iid/info/", "/iid/"] {
+            let found = try await world.call(.get, path + token + "?details=true")
+            #expect(found.status == 200)
+            #expect(found.json["application"]?.string == "com.example.tides")
+            #expect(found.json["rel"]?["topics"]?["tea"] == .object([:]))
+            let gone = try await world.call(.get, path + String(repeating: "A", count: 32))
+            #expect(gone.status == 404)
+        }
+        try await world.broker.close()
+    }
+
+    @Test("GW-2 the subscriptions that the SDKs of devices ask for, once and again")
+    func verbs() async throws {
+        let world = try await GatewayWorld.open()
+        let token = try await world.newToken()
+        let path = "/v1/projects/tides/registrations/\(token)/topicSubscriptions/a%25b:"
+        for (verb, topics) in [("subscribe", ["a%b"]), ("unsubscribe", [])] {
+            for _ in 0..<2 {
+                let answer = try await world.call(.post, path + verb)
+                #expect(answer.status == 200 && answer.json == .object([:]))
+                let listed = try world.broker.topics(
+                    of: token, in: GatewayWorld.project
+                ).entries.map(\.name)
+                #expect(listed == topics)
+            }
+        }
+        #expect(try await world.call(.post, path + "forget").status == 405)
+        #expect(try await world.call(.post, path + "subscribe", headers: []).status == 401)
+        try await world.broker.close()
+    }
 }

@@ -46,6 +46,18 @@ struct CredentialTests {
         try await test.broker.close()
     }
 
+    @Test("GW-11 a page may name its project by the sender ID")
+    func namedProjects() async throws {
+        let test = try await TestBroker.open()
+        let known = try test.broker.project(TestBroker.project)
+        #expect(try test.broker.projectID(named: String(known.senderID)) == known.id)
+        #expect(try test.broker.projectID(named: known.id) == known.id)
+        for text in ["nowhere", "000000000000", "\(known.senderID)0", ""] {
+            #expect(try test.broker.projectID(named: text) == text)
+        }
+        try await test.broker.close()
+    }
+
     @Test("REG-2 a wrong key, an unknown token and another project's token are refused")
     func refusesForeignDevices() async throws {
         let test = try await TestBroker.open()

@@ -18,6 +18,27 @@ extension Broker {
         _ = try newWebClient(credential, nil, app: app, in: project)
     }
 
+    /// The ID of the project that has a text as its ID or as its sender ID; the text itself without such a project.
+    package func projectID(named text: String) throws(MartletError) -> String {
+        guard text.utf8.count == Self.senderIDDigits, let senderID = UInt64(text) else {
+            return text
+        }
+        return try ask { (transaction) throws in
+            if try transaction.projects.project(id: text) != nil { return text }
+            var last = ""
+            while true {
+                let page = try transaction.projects.projects(
+                    after: last, limit: Limits.pageEntriesMax)
+                if let found = page.first(where: { $0.senderID == senderID }) { return found.id }
+                guard page.count == Limits.pageEntriesMax, let end = page.last else { return text }
+                last = end.id
+            }
+        }
+    }
+
+    /// REG-5: a sender ID has 12 digits.
+    private static let senderIDDigits = 12
+
     /// Whether a project lets every device register.
     package func isOpen(_ project: String) throws(MartletError) -> Bool {
         let number = try number(of: project)

@@ -13,9 +13,17 @@ struct Assertion {
     static let skewSeconds: Double = 300
     /// Longest life of an assertion, from `iat` to `exp`, in seconds: one hour, because SDKs ask for one hour.
     static let lifeSecondsMax: Double = 3600
-    /// An audience for every endpoint: some SDKs write this address into each assertion, wherever the assertion is
-    /// sent.
-    static let wellKnownAudience = "https://oauth2.googleapis.com/token"
+    /// Longest assertion, in bytes.
+    static let bytesMax = 8192
+    /// Audiences for every endpoint: SDKs write the address of their time into each assertion, wherever the assertion
+    /// is sent.
+    static let wellKnownAudiences: Set<String> = [
+        "https://oauth2.googleapis.com/token", "https://accounts.google.com/o/oauth2/token",
+        "https://www.googleapis.com/oauth2/v4/token", "https://www.googleapis.com/oauth2/v3/token",
+    ]
+    /// Audiences of a bearer token that its sender signed (AIP-4111).
+    static let services = Set(
+        ["fcm", "iid", "fcmdata", "fcmregistrations"].map { "https://\($0).googleapis.com/" })
     /// Scopes for sending; an assertion must name at least one.
     static let scopes: Set<Substring> = [
         "https://www.googleapis.com/auth/cloud-platform",
@@ -29,6 +37,7 @@ struct Assertion {
     /// True for a header with extensions that a reader must understand.
     let isExtended: Bool
     let issuer: String
+    /// Empty in a bearer token that names scopes instead.
     private let audiences: [String]
     /// Seconds since 1970, with a fraction.
     private let issued: Double
@@ -50,6 +59,7 @@ struct Assertion {
         switch claims["aud"] {
         case .string(let audience)?: audiences = [audience]
         case .array(let all)?: audiences = all.compactMap(\.string)
+        case nil where claims["scope"] != nil: audiences = []
         default: return nil
         }
         keyID = header["kid"]?.string
@@ -93,13 +103,40 @@ struct Assertion {
     func fault(
         of account: ServiceAccountDetails, audiences: Set<String>, now: Double
     ) -> OAuthError? {
-        guard issuer == account.clientEmail else {
-            return .invalidGrant("Invalid JWT: iss must be the service account's client_email.")
-        }
+        if let fault = fault(of: account, now: now) { return fault }
         guard self.audiences.contains(where: audiences.contains) else {
             return .invalidGrant(
                 "Invalid JWT: aud must be the address of this token endpoint; `--http-token-url` adds one."
             )
+        }
+        guard isForSending else {
+            return OAuthError(
+                "invalid_scope", "The scope cloud-platform or firebase.messaging is needed.")
+        }
+        return nil
+    }
+
+    /// Judges the claims of a bearer token that its sender signed: it is for a service, or names scopes (AIP-4111).
+    func fault(
+        ofBearer account: ServiceAccountDetails, audiences: Set<String>, now: Double
+    ) -> OAuthError? {
+        if let fault = fault(of: account, now: now) { return fault }
+        let isForService = self.audiences.contains {
+            audiences.contains($0) || audiences.contains($0 + "/")
+        }
+        guard isForService || (self.audiences.isEmpty && isForSending) else {
+            return .invalidGrant("Invalid JWT: aud must be the address of this service.")
+        }
+        return nil
+    }
+
+    private var isForSending: Bool {
+        scope?.split(separator: " ").contains(where: Self.scopes.contains) ?? false
+    }
+
+    private func fault(of account: ServiceAccountDetails, now: Double) -> OAuthError? {
+        guard issuer == account.clientEmail else {
+            return .invalidGrant("Invalid JWT: iss must be the service account's client_email.")
         }
         guard max(issued, starts ?? issued) <= now + Self.skewSeconds,
             expires > now - Self.skewSeconds,
@@ -108,10 +145,6 @@ struct Assertion {
             return .invalidGrant(
                 "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable "
                     + "timeframe. Check your iat, nbf and exp values in the JWT claim.")
-        }
-        guard let scope, scope.split(separator: " ").contains(where: Self.scopes.contains) else {
-            return OAuthError(
-                "invalid_scope", "The scope cloud-platform or firebase.messaging is needed.")
         }
         return nil
     }

@@ -90,6 +90,18 @@ public struct GatewayCall: Sendable {
         return lines.isEmpty ? nil : lines.joined(separator: ", ")
     }
 
+    /// Whether the body is of a type, whatever its parameters.
+    /// - Parameter type: in lower case.
+    func hasContentType(_ type: String) -> Bool {
+        let told = header("content-type")?.prefix { $0 != ";" && $0 != " " }
+        return told?.lowercased() == type
+    }
+
+    /// The credential of a call: `Authorization`, or the parameter `access_token` in its place (RFC 6750 §2.3).
+    var authorization: String? {
+        header("authorization") ?? parameter("access_token").map { "Bearer " + $0 }
+    }
+
     /// The value of the first query parameter with this name.
     public func parameter(_ name: String) -> String? {
         query.first { $0.name == name }?.value

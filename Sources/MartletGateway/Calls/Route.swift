@@ -88,6 +88,9 @@ package struct Route: Sendable {
 
     /// The path's values for the pattern's names; nil if the path does not fit.
     package func match(_ path: [String]) -> [String: String]? {
+        // Some clients join a base that ends with a slash and a path that begins with one: `//v1/…`. What operators ask has
+        // one spelling, which a proxy's rule can name.
+        let path = access.isOfAnyone ? path[...] : path.drop { $0.isEmpty }
         guard path.count == parts.count else { return nil }
         var parameters: [String: String] = [:]
         for (part, text) in zip(parts, path) {

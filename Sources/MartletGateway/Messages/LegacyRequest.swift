@@ -22,6 +22,31 @@ package struct LegacyRequest {
         try self.init(fields: try RequestObject(body: body))
     }
 
+    /// Reads a form, the interface's first notation: `registration_id=…&data.KEY=…`.
+    package init(form body: [UInt8]) throws(GatewayError) {
+        guard let text = String(validating: body, as: UTF8.self),
+            let pairs = PercentEncoding.form(text[...])
+        else {
+            throw GatewayError(
+                .invalidArgument, "The form has a broken escape, or is not UTF-8.", violations: [])
+        }
+        var members = JSONObject()
+        var parts: [String: JSONObject] = [:]
+        for (name, value) in pairs {
+            let words = name.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
+            switch name {
+            case _ where words.count == 2 && ["data", "notification"].contains(words[0]):
+                parts[String(words[0]), default: JSONObject()][String(words[1])] = .string(value)
+            case "registration_id": members["to"] = .string(value)
+            case "dry_run", "content_available", "mutable_content":
+                members[name] = .bool(["true", "1"].contains(value))
+            default: members[name] = .string(value)
+            }
+        }
+        for (name, part) in parts { members[name] = .object(part) }
+        try self.init(fields: RequestObject(members: members, path: ""))
+    }
+
     package init(fields: RequestObject) throws(GatewayError) {
         var fields = fields
         (recipients, message) = try Self.target(&fields)

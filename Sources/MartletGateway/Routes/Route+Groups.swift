@@ -6,30 +6,35 @@
 import Martlet
 
 extension Route {
-    static let groups = [
-        Route(
-            "notification", .post, "fcm/notification", access: .bearerOrKey,
-            refusal: { $0.groupAnswer }
-        ) { (call, gateway) in
-            try call.checkSender()
-            let key = try await GroupRequest(call).perform(in: gateway)
-            return .json(.object(["notification_key": .string(key)]))
-        },
-        Route(
-            "notification:key", .get, "fcm/notification", access: .bearerOrKey,
-            refusal: { $0.groupAnswer }
-        ) { (call, gateway) in
-            try call.checkSender()
-            guard let name = call.parameter("notification_key_name") else {
-                throw GatewayError.invalid(
-                    "The parameter notification_key_name is missing.",
-                    field: "notification_key_name")
-            }
-            let group = try gateway.broker.group(
-                named: name, in: try call.identified.projectID)
-            return .json(.object(["notification_key": .string(group.key)]))
-        },
-    ]
+    /// Also at the path from before the name FCM, which Ruby's gem of that name still has.
+    static let groups = ["fcm/notification", "gcm/notification"].flatMap { groups(at: $0) }
+
+    private static func groups(at path: String) -> [Route] {
+        [
+            Route(
+                "notification", .post, path, access: .bearerOrKey,
+                refusal: { $0.groupAnswer }
+            ) { (call, gateway) in
+                try call.checkSender()
+                let key = try await GroupRequest(call).perform(in: gateway)
+                return .json(.object(["notification_key": .string(key)]))
+            },
+            Route(
+                "notification:key", .get, path, access: .bearerOrKey,
+                refusal: { $0.groupAnswer }
+            ) { (call, gateway) in
+                try call.checkSender()
+                guard let name = call.parameter("notification_key_name") else {
+                    throw GatewayError.invalid(
+                        "The parameter notification_key_name is missing.",
+                        field: "notification_key_name")
+                }
+                let group = try gateway.broker.group(
+                    named: name, in: try call.identified.projectID)
+                return .json(.object(["notification_key": .string(group.key)]))
+            },
+        ]
+    }
 }
 
 extension GatewayCall {

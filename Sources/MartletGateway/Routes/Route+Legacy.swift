@@ -6,9 +6,10 @@
 import Martlet
 
 extension Route {
-    static let legacy = [
+    /// Also at the path from before the name FCM.
+    static let legacy = ["fcm/send", "gcm/send"].map { path in
         Route(
-            "fcm/send", .post, "fcm/send", access: .bearerOrKey, isSending: true,
+            "fcm/send", .post, path, access: .bearerOrKey, isSending: true,
             refusal: { $0.legacyAnswer }
         ) { (call, gateway) in
             if let sender = call.header("project_id"), try !call.identified.isOf(sender) {
@@ -16,17 +17,48 @@ extension Route {
                     .permissionDenied,
                     "The header project_id names another sender than the credential's.")
             }
-            let request = try LegacyRequest(body: call.body)
-            do {
-                return try await gateway.send(request.message, of: call) { request.answer($0) }
-            } catch let error as MartletError {
-                if try gateway.isOfEndedGroup(error, request.message, of: call) {
-                    return .json(.object(["success": .integer(0), "failure": .integer(0)]))
-                }
-                return try request.answer(error)
+            let isForm = call.hasContentType("application/x-www-form-urlencoded")
+            let request =
+                isForm ? try LegacyRequest(form: call.body) : try LegacyRequest(body: call.body)
+            let answer = try await answer(to: request, call, gateway)
+            return isForm ? answer.inPlainText : answer
+        }
+    }
+
+    private static func answer(
+        to request: LegacyRequest, _ call: GatewayCall, _ gateway: Gateway
+    ) async throws -> GatewayAnswer {
+        do {
+            return try await gateway.send(request.message, of: call) { request.answer($0) }
+        } catch let error as MartletError {
+            if try gateway.isOfEndedGroup(error, request.message, of: call) {
+                return .json(.object(["success": .integer(0), "failure": .integer(0)]))
+            }
+            return try request.answer(error)
+        }
+    }
+}
+
+extension GatewayAnswer {
+    /// The answer to a form: `id=…` or `Error=…`, or for a group a line for each number.
+    fileprivate var inPlainText: GatewayAnswer {
+        guard let value = try? JSONValue(parsing: body), case .object(let members) = value else {
+            return self
+        }
+        var result = members
+        if case .array(let results)? = members["results"], case .object(let first)? = results.first
+        {
+            result = first
+        }
+        let lines = result.map { name, value in
+            switch name {
+            case "message_id": "id=\(value.plainText)"
+            case "error": "Error=\(value.plainText)"
+            default: "\(name)=\(value.plainText)"
             }
         }
-    ]
+        return .text(lines.joined(separator: "\n") + "\n", status: status)
+    }
 }
 
 extension LegacyRequest {

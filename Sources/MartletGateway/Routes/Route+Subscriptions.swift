@@ -28,7 +28,19 @@ extension Route {
             try await found.change(.unsubscribe, in: gateway)
             return .json(.object([:]))
         },
+        change("topicSubscriptions:subscribe", .subscribe, verb: "subscribe"),
+        change("topicSubscriptions:unsubscribe", .unsubscribe, verb: "unsubscribe"),
     ]
+
+    /// A change as the SDKs of devices ask for it: it succeeds too if there is nothing to change.
+    private static func change(
+        _ name: String, _ operation: TopicOperation, verb: String
+    ) -> Route {
+        Route(name, .post, collection + "/{topic}:" + verb) { (call, gateway) in
+            try await Subscription(call).change(operation, in: gateway)
+            return .json(.object([:]))
+        }
+    }
 
     private static let collection =
         "v1/projects/{project}/registrations/{registration}/topicSubscriptions"

@@ -9,9 +9,14 @@ import Synchronization
 extension Route {
     private static let grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
-    static let tokens = [
+    /// The path of today, and those of the token endpoints that older libraries know.
+    fileprivate static let tokenPaths = [
+        "token", "o/oauth2/token", "oauth2/v4/token", "oauth2/v3/token",
+    ]
+
+    static let tokens = tokenPaths.map { path in
         Route(
-            "token", .post, "token", access: .exchange, refusal: { OAuthError($0).answer }
+            "token", .post, path, access: .exchange, refusal: { OAuthError($0).answer }
         ) { (call, gateway) in
             do {
                 return try gateway.exchange(call)
@@ -20,16 +25,10 @@ extension Route {
                 throw WrongCredential(kind: "assertion", refusal: error)
             }
         }
-    ]
-
-    /// Longest assertion, in bytes.
-    private static let assertionBytesMax = 8192
+    }
 
     fileprivate static func assertion(in call: GatewayCall) throws(OAuthError) -> String {
-        guard let text = String(validating: call.body, as: UTF8.self),
-            let form = PercentEncoding.form(text[...])
-        else { throw OAuthError("invalid_request", "The body is no form.") }
-        func value(_ name: String) -> String? { form.first { $0.name == name }?.value }
+        let value = try parameters(of: call)
         guard value("grant_type") == grantType else {
             throw OAuthError(
                 "unsupported_grant_type", "Invalid grant_type: it must be \(grantType).")
@@ -37,11 +36,28 @@ extension Route {
         guard let assertion = value("assertion"), !assertion.isEmpty else {
             throw OAuthError("invalid_request", "Missing required parameter: assertion")
         }
-        guard assertion.utf8.count <= assertionBytesMax else {
+        guard assertion.utf8.count <= Assertion.bytesMax else {
             throw OAuthError.invalidGrant(
-                "Invalid JWT: an assertion has at most \(assertionBytesMax) bytes.")
+                "Invalid JWT: an assertion has at most \(Assertion.bytesMax) bytes.")
         }
         return assertion
+    }
+
+    /// The parameters of a token request: a form, or JSON as some older libraries send it.
+    private static func parameters(
+        of call: GatewayCall
+    ) throws(OAuthError) -> (_ name: String) -> String? {
+        if call.hasContentType("application/json") {
+            guard
+                let value = try? JSONValue(parsing: call.body, repeatedNames: .takeLast),
+                case .object(let members) = value
+            else { throw OAuthError("invalid_request", "The body is no JSON object.") }
+            return { members[$0]?.string }
+        }
+        guard let text = String(validating: call.body, as: UTF8.self),
+            let form = PercentEncoding.form(text[...])
+        else { throw OAuthError("invalid_request", "The body is no form.") }
+        return { name in form.first { $0.name == name }?.value }
     }
 }
 
@@ -49,8 +65,25 @@ extension Gateway {
     /// Exchanges the call's assertion for an access token. An assertion with an unknown key is refused before any
     /// arithmetic, so that a flood of bad assertions costs only the parsing.
     fileprivate func exchange(_ call: GatewayCall) throws -> GatewayAnswer {
-        let text = try Route.assertion(in: call)
-        let invalid = OAuthError.invalidGrant("Invalid JWT Signature.")
+        let (assertion, account) = try signed(try Route.assertion(in: call))
+        if let fault = assertion.fault(
+            of: account, audiences: audiences, now: nowSeconds)
+        {
+            throw fault
+        }
+        let life = configuration.accessTokenSeconds
+        let token = try broker.mintAccessToken(for: account.keyID, lifeSeconds: life)
+        return .json(
+            .object([
+                "access_token": .string(token), "expires_in": .integer(Int64(life)),
+                "token_type": .string("Bearer"),
+            ]), headers: [("cache-control", "no-store")])
+    }
+
+    /// Reads an assertion, and finds the account that signed it.
+    private func signed(
+        _ text: String
+    ) throws -> (assertion: Assertion, account: ServiceAccountDetails) {
         guard let assertion = Assertion(parsing: text) else {
             throw OAuthError.invalidGrant("Bad Request: the assertion is no JWT with all claims.")
         }
@@ -62,21 +95,38 @@ extension Gateway {
         }
         let accounts = try accounts(of: assertion.keyID, issuer: assertion.issuer)
         guard let account = accounts.first(where: { assertion.isSigned(by: $0.publicKey) }) else {
-            throw invalid
+            throw OAuthError.invalidGrant("Invalid JWT Signature.")
         }
-        let keyID = account.keyID
-        if let fault = assertion.fault(
-            of: account, audiences: audiences, now: nowSeconds)
-        {
-            throw fault
+        return (assertion, account)
+    }
+
+    /// The sender that signed a bearer token itself, without an exchange (AIP-4111).
+    /// - Throws: UNAUTHENTICATED as `MartletError` for a token that is not in order; other errors of the broker pass on.
+    func sender(signing text: String) throws -> Caller {
+        do {
+            let (assertion, account) = try signed(text)
+            if let fault = assertion.fault(
+                ofBearer: account, audiences: serviceAudiences, now: nowSeconds)
+            {
+                throw fault
+            }
+            let project = try broker.serviceAccount(account.keyID).project
+            return Caller(
+                projectID: project.id, senderID: project.senderID, credential: .accessToken,
+                keyID: account.keyID)
+        } catch let error as OAuthError {
+            throw MartletError(.unauthenticated, error.description, field: "access_token")
         }
-        let life = configuration.accessTokenSeconds
-        let token = try broker.mintAccessToken(for: keyID, lifeSeconds: life)
-        return .json(
-            .object([
-                "access_token": .string(token), "expires_in": .integer(Int64(life)),
-                "token_type": .string("Bearer"),
-            ]), headers: [("cache-control", "no-store")])
+    }
+
+    /// Audiences of a bearer token that its sender signed: a service of the original system, or this gateway.
+    private var serviceAudiences: Set<String> {
+        var result = Assertion.services
+        for url in configuration.tokenURLs {
+            result.insert(url.hasSuffix("/token") ? String(url.dropLast("token".utf8.count)) : url)
+        }
+        for host in hosts { result.insert(origin(at: host) + "/") }
+        return result
     }
 
     /// Keys of a project with the same issuer that are tried, at most.
@@ -102,12 +152,14 @@ extension Gateway {
         }
     }
 
-    /// Accepted audiences of an assertion: the well-known address, the configured URLs, and the address at which the
+    /// Accepted audiences of an assertion: the well-known addresses, the configured URLs, and the address at which the
     /// gateway listens.
     private var audiences: Set<String> {
-        var result: Set<String> = [Assertion.wellKnownAudience]
+        var result = Assertion.wellKnownAudiences
         result.formUnion(configuration.tokenURLs)
-        for host in hosts { result.insert(tokenURL(at: host)) }
+        for host in hosts {
+            for path in Route.tokenPaths { result.insert(origin(at: host) + "/" + path) }
+        }
         return result
     }
 
@@ -133,10 +185,12 @@ extension Gateway {
         }
     }
 
-    private func tokenURL(at host: String) -> String {
+    private func tokenURL(at host: String) -> String { origin(at: host) + "/token" }
+
+    private func origin(at host: String) -> String {
         let scheme = configuration.certificate == nil ? "http" : "https"
         let name = host.contains(":") ? "[\(host)]" : host
-        return "\(scheme)://\(name):\(port.load(ordering: .relaxed))/token"
+        return "\(scheme)://\(name):\(port.load(ordering: .relaxed))"
     }
 }
 

@@ -16,9 +16,6 @@ extension Route {
         instanceTopic("iid:batchImport", .post, "iid/v1:batchImport") { (call, gateway) in
             try await AppleImport(call).run(in: gateway)
         },
-        instanceTopic("iid/info", .get, "iid/info/{token}") { (call, gateway) in
-            try InstanceInformation(call, gateway).answer
-        },
         instanceTopic("iid/topics:add", .post, "iid/v1/{token}/rel/topics/{topic}") {
             (call, gateway) in
             try await changeOne(.subscribe, call, gateway)
@@ -27,7 +24,16 @@ extension Route {
             (call, gateway) in
             try await changeOne(.unsubscribe, call, gateway)
         },
+        information("iid/info/{token}"),
+        // kreait/firebase-php asks without `info`, and takes a 404 for a dead token.
+        information("iid/{token}"),
     ]
+
+    private static func information(_ pattern: String) -> Route {
+        instanceTopic("iid/info", .get, pattern) { (call, gateway) in
+            try InstanceInformation(call, gateway).answer
+        }
+    }
 
     private static func instanceTopic(
         _ name: String, _ method: GatewayCall.Method, _ pattern: String,

@@ -55,9 +55,9 @@ final class GatewayPeer: Sendable {
     /// - Returns: nil for a caller with a right credential; for others the address to which the request counts.
     func stranger(of head: HTTPRequest) -> PeerAddress? {
         if isTrusted { return nil }
-        let isRecognised = gateway.recognises { name in
-            HTTPField.Name(name).flatMap { head.headerFields[$0] }
-        }
+        let isRecognised =
+            gateway.recognises { name in HTTPField.Name(name).flatMap { head.headerFields[$0] } }
+            || gateway.recognises(target: head.path ?? "")
         if isRecognised {
             if !isProxy { hasRightCredential.store(true, ordering: .relaxed) }
             return nil

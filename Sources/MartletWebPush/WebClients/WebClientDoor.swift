@@ -34,19 +34,19 @@ package struct WebClientDoor: GatewayDoor {
             route("registrations.create", .post, collection) { (call) in
                 let found = try registration(in: call)
                 let token = try await broker.register(
-                    found.address, app: Self.app, in: call["project"],
+                    found.address, app: Self.app, in: project(of: call),
                     presenting: Self.credential(of: call), from: Self.address(of: call))
                 return ["token": .string(token.text)]
             },
             route("registrations.patch", .patch, one) { (call) in
                 let found = try registration(in: call)
                 try await broker.change(
-                    webClient: call["registration"], to: found.address, in: call["project"])
+                    webClient: call["registration"], to: found.address, in: project(of: call))
                 return ["token": .string(call["registration"])]
             },
             route("registrations.delete", .delete, one) { (call) in
                 try await broker.unregister(
-                    webClient: call["registration"], in: call["project"])
+                    webClient: call["registration"], in: project(of: call))
                 return [:]
             },
             preflight(collection), preflight(one),
@@ -95,8 +95,9 @@ package struct WebClientDoor: GatewayDoor {
     private func judge(_ call: GatewayCall) throws -> Route.Judgement {
         let credential = Self.credential(of: call)
         do throws(MartletError) {
-            try broker.admit(credential, app: Self.app, in: call["project"])
-            return try broker.isOpen(call["project"]) ? .stranger : .other(name: call["project"])
+            try broker.admit(credential, app: Self.app, in: project(of: call))
+            return try broker.isOpen(project(of: call))
+                ? .stranger : .other(name: project(of: call))
         } catch {
             guard error.word == .permissionDenied else { throw error }
             throw WrongCredential(kind: "registration key", refusal: error)
@@ -111,6 +112,11 @@ package struct WebClientDoor: GatewayDoor {
             ? .ticket(text) : .key(text)
     }
 
+    /// The ID of the project in the path. Configurations of the SDK have the sender ID there too.
+    private func project(of call: GatewayCall) throws(MartletError) -> String {
+        try broker.projectID(named: call["project"])
+    }
+
     private static func address(of call: GatewayCall) -> PeerAddress {
         call.peer.flatMap { PeerAddress($0) } ?? .loopback
     }
@@ -122,7 +128,7 @@ package struct WebClientDoor: GatewayDoor {
     private func registration(in call: GatewayCall) throws -> WebClientRegistration {
         let origins = own?.configuration.origins ?? []
         let found = try WebClientRegistration(call.body, ownOrigins: origins)
-        let keys = try broker.webPushKeys(of: call["project"])
+        let keys = try broker.webPushKeys(of: project(of: call))
         guard let key = found.applicationKey else {
             throw WebClientRegistration.wrong(
                 "web.applicationPubKey",
