@@ -29,8 +29,6 @@ final class ConnectionTable: Sendable {
         var numbers: [PeerAddress: [UInt64]] = [:]
         /// Before this time a search begins only if the reserve is touched.
         var nextSearch: ContinuousClock.Instant?
-        var lastTold: ContinuousClock.Instant?
-        var untoldCount = 0
 
         mutating func remove(_ number: UInt64) -> GatewayPeer? {
             guard let peer = peers.removeValue(forKey: number) else { return nil }
@@ -75,7 +73,7 @@ final class ConnectionTable: Sendable {
     /// Connections that make room at a time.
     private let roomCount: Int
     private let perAddressMax: Int
-    private let logger: Logger
+    private let line: PacedLine
     private let state = Mutex(State())
 
     init(most: Int, perAddress: Int, _ logger: Logger) {
@@ -84,7 +82,11 @@ final class ConnectionTable: Sendable {
         reservedCount = max(1, most / 16)
         self.most = most
         perAddressMax = perAddress
-        self.logger = logger
+        line = PacedLine(every: Self.silence) { count in
+            logger.warning(
+                "HTTP connections without a right credential were closed, because others need their places",
+                metadata: ["count": "\(count)"])
+        }
     }
 
     /// Counts a connection, and ends strangers if many connections are in use.
@@ -106,7 +108,7 @@ final class ConnectionTable: Sendable {
         }
         for stranger in ended { stranger.end() }
         peer.turnAway(ended.count + (number == nil ? 1 : 0))
-        tell(ended.count)
+        line.add(ended.count)
         return number
     }
 
@@ -152,22 +154,6 @@ final class ConnectionTable: Sendable {
         state.nextSearch = strangers.count < roomCount ? now + Self.rest : nil
         strangers.sort { ($1.place, $0.number) < ($0.place, $1.number) }
         return strangers.prefix(roomCount).compactMap { state.remove($0.number) }
-    }
-
-    private func tell(_ endedCount: Int) {
-        guard endedCount > 0 else { return }
-        let now = ContinuousClock.now
-        let count: Int? = state.withLock { state in
-            state.untoldCount += endedCount
-            if let lastTold = state.lastTold, now < lastTold + Self.silence { return nil }
-            state.lastTold = now
-            defer { state.untoldCount = 0 }
-            return state.untoldCount
-        }
-        guard let count else { return }
-        logger.warning(
-            "HTTP connections without a right credential were closed, because others need their places",
-            metadata: ["count": "\(count)"])
     }
 }
 
