@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-11: the push services that instances without a connection are reached through. Rests on nothing.
+// The push services that reach instances without a connection (GW-11). Rests on nothing.
 
 /// A push service that a bridge hands messages to.
 public enum BridgeKind: UInt8, Sendable, Hashable, CaseIterable {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GRP-1: the rules for a group's name. Input is validated once, at the edge; code behind the edge can rely on a
+// What a device group may be called (GRP-1). Input is validated once, at the edge; code behind the edge can rely on a
 // `GroupName`. Rests on `Limits`.
 
 /// A valid group name: 1 to 255 bytes of UTF-8 without control characters. Case-sensitive.

@@ -62,7 +62,8 @@ public enum CollapseKey: Sendable, Hashable {
     /// replaces no message. Topics are neither counted (COL-3) nor throttled (COL-4).
     case opaque(topic: String?)
 
-    /// Whether the rules for collapsible messages hold (COL-3, COL-4), and STO-1 does not.
+    /// Whether the message counts against the collapse keys and the throttle (COL-3, COL-4) and not against the 100 stored
+    /// messages (STO-1).
     @inlinable public var isCollapsible: Bool {
         switch self {
         case .none, .opaque: false

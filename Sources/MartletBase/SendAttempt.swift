@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-8: the identity of one attempt of the gateway to send a message. The identity lets the broker recognise a
-// repeated attempt, also after a restart. Rests on nothing.
+// Identifies one attempt of the gateway to send a message, so that a repeated attempt is recognised (GW-8). The identity lets
+// the broker recognise a repeated attempt, also after a restart. Rests on nothing.
 
 /// An attempt of the gateway to send a message. The broker keeps the attempt's answer under its `place`, and the
 /// next attempt at that place overwrites the answer. The number of kept answers is therefore bounded by the number

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TOP-2: the rules for a topic's name. Input is validated once, at the edge; code behind the edge can rely on a
-// `TopicName`. Rests on `Limits`.
+// What a topic may be called (TOP-2). Input is validated once, at the edge; code behind the edge can rely on a `TopicName`.
+// Rests on `Limits`.
 
 /// A valid topic name without the `/topics/` prefix: 1 to 900 bytes of `[a-zA-Z0-9-_.~%]`. Case-sensitive.
 public struct TopicName: Hashable, Sendable, CustomStringConvertible {

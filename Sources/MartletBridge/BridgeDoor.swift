@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-11: the door to foreign push services, as a service of a process. Instances with an address are attached to the
-// broker as sessions of this door, so their messages come by the one way of delivery; the door hands them over, and
-// acknowledges what a service has taken. One node of a cluster hands over (OPS-7). Rests on DoorShift.
+// The door to foreign push services, as a service in the process (GW-11). Instances with an address are attached to the broker
+// as sessions of this door, so their messages come by the one way of delivery; the door hands them over, and acknowledges what
+// a service has taken. One node of a cluster hands over (OPS-7). Rests on DoorShift.
 
 import Logging
 public import Martlet

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NET-7: the addresses of a broker. A network may block a port, so a device may know several. Rests on Limits.
+// The addresses of a broker, which a device tries in turn (NET-7). A network may block a port, so a device may know several.
+// Rests on Limits.
 
 public import MartletBase
 

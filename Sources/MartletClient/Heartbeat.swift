@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NET-2, DEV-5: decides when to ping and when to give a connection up. Pure: the caller passes events and times.
-// Times are durations since any fixed instant.
+// Decides when to ping and when to give a connection up (NET-2, DEV-5). Pure: the caller passes events and times. Times are
+// durations since any fixed instant.
 //
 // Three conditions make a PING due:
 //

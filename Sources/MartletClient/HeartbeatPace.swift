@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DEV-5: the silence that a device allows on a connection, learned from the device's networks. Pure.
+// Learns from a device's networks how long a connection may stay silent (DEV-5). Pure.
 //
 // Between a device and its broker there are NAT tables and firewalls that forget a silent connection after minutes
 // and give no notice. A late PING finds the connection dead, and no message could come in the meantime. An early

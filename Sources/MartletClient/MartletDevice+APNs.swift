@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-11: a device tells where Apple's push service reaches its app, so that messages come while the device has no
-// connection.
+// Lets a device say where Apple's push service reaches its app, so that messages arrive while it has no connection (GW-11).
 
 import MartletBase
 import MartletWire

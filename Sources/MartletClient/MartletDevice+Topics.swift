@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DEV-2: a device subscribes and unsubscribes itself, repeats a failed request where repeating can help, and tells
-// the broker at start about the wishes of earlier runs. Subscribing twice gives one subscription, so these requests
-// are repeated after a loss, unlike a SEND. Rests on `TopicWishes`, which knows the latest wish about each topic.
+// Lets a device subscribe and unsubscribe itself, retries what a retry can help, and repeats at start what earlier runs asked
+// for (DEV-2). Subscribing twice gives one subscription, so these requests are repeated after a loss, unlike a SEND. Rests on
+// `TopicWishes`, which knows the latest wish about each topic.
 
 import MartletBase
 import MartletWire

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DEV-4: messages of a device to the senders of its project, or to a group of the device. A message waits here
-// until the broker has answered, over as many connections as necessary. Repeated sends have an equal message ID, so
-// the broker takes the message once.
+// Sends a device's messages to the senders of its project, or to a group of its own (DEV-4). A message waits here until the
+// broker has answered, over as many connections as necessary. Repeated sends have an equal message ID, so the broker takes the
+// message once.
 
 import MartletBase
 public import MartletWire

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: the rules for a node's name. A name is validated once, at the edge; code behind the edge relies on a
-// `NodeName`. Rests on ClusterLimits.
+// What a node may be called (OPS-7). A name is validated once, at the edge; code behind the edge relies on a `NodeName`. Rests
+// on ClusterLimits.
 
 package import MartletBase
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CON-9: explains a condition to people: the tree with the cardinality of every sub-expression, the bytecode, and
-// probable mistakes. Every sub-expression is evaluated by itself, over a source that the caller opens. Rests on the
-// evaluator.
+// Explains a condition to people: its tree with the cardinality of every sub-expression, its bytecode, and likely mistakes
+// (CON-9). Every sub-expression is evaluated by itself, over a source that the caller opens. Rests on the evaluator.
 
 public import MartletBase
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CON-7: equal conditions share a compiled program. A sender repeats a handful of texts, so a small table keyed by
-// the text saves nearly all parsing. At the bound, the least recently used entry leaves. Refused texts are not
-// cached, because any client could displace the useful entries with faulty texts. Rests on `Condition`.
+// Lets equal conditions share one compiled program (CON-7). A sender repeats a handful of texts, so a small table keyed by the
+// text saves nearly all parsing. At the bound, the least recently used entry leaves. Refused texts are not cached, because any
+// client could displace the useful entries with faulty texts. Rests on `Condition`.
 
 public import MartletBase
 

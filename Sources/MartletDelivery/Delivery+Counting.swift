@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REP-1: counts of queued messages, by message and by app, until the store is told. A walk counts in a small table
-// by app number, mostly a few cache lines, and adds the table up at the end of its turn. Rests on Session.
+// Counts queued messages by message and by app, until the store is told (REP-1). A walk counts in a small table by app number,
+// mostly a few cache lines, and adds the table up at the end of its turn. Rests on Session.
 
 import MartletBase
 package import MartletEngine

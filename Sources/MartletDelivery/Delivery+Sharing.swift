@@ -5,9 +5,9 @@
 // get a reference to the frame. Frames of consecutive messages are contiguous in the arena, so a session's part is
 // one segment and one send.
 //
-// Only a plain reading is shared, in which the mailbox rules change nothing: no message is collapsible or
-// discarded, no more messages are stored than STO-1 allows, and all lanes are open. Any other reading is replayed
-// by itself. Rests on MailboxReading and OutputQueues.
+// Only a plain reading is shared, in which the mailbox rules change nothing: no message is collapsible or discarded, no more
+// messages are stored than an instance may have (STO-1), and all lanes are open. Any other reading is replayed by itself.
+// Rests on MailboxReading and OutputQueues.
 
 package import MartletBase
 import MartletEngine
@@ -85,9 +85,9 @@ extension Delivery {
         guard isReading(reading), reading.taken.isEmpty, reading.replay.isUntouched,
             device.pointee.closed.isEmpty
         else { return nil }
-        // Delivered messages matter for STO-1 alone, and only until the store's decision on the absence. A shared
-        // reading looks at a bounded number of entries. If each reading began with the delivered messages, a
-        // mailbox with more delivered messages than the bound would never be read to its end.
+        // Delivered messages matter only to the limit of stored messages (STO-1), and only until the store has decided what
+        // the absence discarded. A shared reading looks at a bounded number of entries. If each reading began with the
+        // delivered messages, a mailbox with more delivered messages than the bound would never be read to its end.
         let isDecided = limits.storedPerInstanceMax == 0 || device.pointee.isDecided
         let after =
             isDecided ? max(reading.after, reading.delivered.lowest) : reading.after
@@ -99,8 +99,8 @@ extension Delivery {
             marks: marks, highest: MessageSequence(sessions[Int(index)].highestDelivered))
     }
 
-    /// Whether the entries of a plain reading may be delivered. The discards of the absence are known (STO-1), or a
-    /// whole reading has found no more entries than STO-1 allows.
+    /// Whether the entries of a plain reading may be delivered. It may if the discards of the absence are known, or if a whole
+    /// reading has found no more entries than an instance may store (STO-1).
     package func isCertain(_ reading: SharedReading, entries: Int, isWhole: Bool) -> Bool {
         let device = devices + Int(reading.index)
         guard limits.storedPerInstanceMax > 0 else { return true }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FAN-7: a ceiling on the deliveries of fanouts per second, over all loops. The ceiling is one leaky bucket, in
-// whole numbers, on the caller's clock: a delivery fills the bucket by 1000, and a millisecond drains the bucket by
-// the rate. The bucket holds the deliveries of 20 milliseconds, at least one delivery, so that loops may sleep
-// between turns.
+// Limits the deliveries of fanouts per second, over all loops together (FAN-7). The ceiling is one leaky bucket, in whole
+// numbers, on the caller's clock: a delivery fills the bucket by 1000, and a millisecond drains the bucket by the rate. The
+// bucket holds the deliveries of 20 milliseconds, at least one delivery, so that loops may sleep between turns.
 //
 // A loop takes a part of the bucket's room at a time, and takes more only after the part is used up. A part is void
 // after 20 milliseconds, because the bucket has drained by as much meanwhile. So a window of w seconds has at most

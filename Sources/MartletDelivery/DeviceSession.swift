@@ -288,8 +288,8 @@ struct DeviceSession {
     /// discards to add, because no further absence begins while the instance has a connection.
     var isDecided: Bool { isStored || isSettled }
 
-    /// The start of the next reading of the mailbox. The reading skips acknowledged messages, messages before
-    /// the last discard, and messages that were delivered in every lane and do not count for STO-1.
+    /// The start of the next reading of the mailbox. The reading skips acknowledged messages, messages before the last discard,
+    /// and messages that were delivered in every lane and do not count against the limit of stored messages (STO-1).
     func readAfter(_ delivered: LaneMarks) -> MessageSequence {
         MessageSequence(
             max(

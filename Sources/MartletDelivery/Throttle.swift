@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// COL-4: a token bucket per instance, stored as the instant at which the bucket is full again. Also the sessions
-// that wait for their next token, by its instant. Rests on the limits.
+// Throttles collapsible messages: one token bucket per instance, stored as the instant at which it is full again (COL-4). Also
+// the sessions that wait for their next token, by its instant. Rests on the limits.
 
 import MartletBase
 import MartletBits

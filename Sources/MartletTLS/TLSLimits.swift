@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-6: the bounds of the TLS side of the device port, with their reasons. Rests on nothing.
+// The limits of TLS on the device port, each with its reason (OPS-6). Rests on nothing.
 
 /// OPS-6: the bounds of TLS.
 public enum TLSLimits {

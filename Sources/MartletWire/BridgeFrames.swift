@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-11: a device tells where Apple's push service reaches the app, and an administrator gives a project its keys for
-// push services. The frames of answers have no secret. Rests on `Lists` and `AdministratorInterface`.
+// The frames by which a device says where Apple's push service reaches its app, and an administrator gives a project its keys
+// for push services (GW-11). The frames of answers have no secret. Rests on `Lists` and `AdministratorInterface`.
 
 public import MartletBase
 

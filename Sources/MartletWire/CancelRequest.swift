@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MSG-10: frames for cancelling an accepted message, either before the message is due or during its fanout. Rests
-// on `WireReader` and `WireWriter`.
+// The frames that cancel an accepted message, before it is due or during its fanout (MSG-10). Rests on `WireReader` and
+// `WireWriter`.
 
 import MartletBase
 

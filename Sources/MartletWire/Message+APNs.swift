@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MSG-5: the dictionary that an Apple application expects, from the message that an Apple instance gets. The client's
-// library shows it to the application, and the bridge sends it to Apple. Rests on JSONValue.
+// Builds the dictionary that an Apple app expects from the message for an Apple instance (MSG-5). The client's library shows
+// it to the application, and the bridge sends it to Apple. Rests on JSONValue.
 
 import MartletBase
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: the bounds of a link between two nodes of a cluster, with the reason for each value. Pure.
+// The limits of a link between two nodes of a cluster, each with its reason (OPS-7). Pure.
 
 /// OPS-7: bounds of links between nodes.
 package enum NodeLimits {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pages of the lists of TOP-9. A page may hold fewer entries than the client asked for: the broker ends a page
-// before the frame exceeds `Limits.brokerFrameBytesMax`. Rests on `WireReader` and `WireWriter`.
+// Pages of lists: an instance's topics, a topic's subscribers, a project's topics (TOP-9). A page may hold fewer entries than
+// the client asked for: the broker ends a page before the frame exceeds `Limits.brokerFrameBytesMax`. Rests on `WireReader`
+// and `WireWriter`.
 
 public import MartletBase
 

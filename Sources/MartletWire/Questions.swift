@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Questions of senders: the audience and the explanation of a condition, and the lists of TOP-9. A device may ask
-// for its own topics. `Answers.swift` and `Pages.swift` have the answers. Rests on `WireReader` and `WireWriter`.
+// Questions of senders: the audience and the explanation of a condition, and lists of topics and of subscribers (TOP-9). A
+// device may ask for its own topics. `Answers.swift` and `Pages.swift` have the answers. Rests on `WireReader` and
+// `WireWriter`.
 
 public import MartletBase
 

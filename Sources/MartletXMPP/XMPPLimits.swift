@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bounds of the XMPP connection server, each with the row of the specification that asks for it. The connections of
-// a project (400 in a minute, 2500 at a time) are bounded by QUO-3, as those of all its senders. Rests on nothing.
+// The bounds of the XMPP connection server, each with the row of the specification that asks for it. A project's connections
+// count among those of all its senders: 400 new per minute and 2500 at a time (QUO-3). Rests on nothing.
 
 /// Bounds of the XMPP connection server. Sizes are in bytes and times in seconds, unless the name says otherwise.
 public enum XMPPLimits {
@@ -35,7 +35,7 @@ public enum XMPPLimits {
     public static let attributesMax = 32
     /// RFC 6120 §7.7, RFC 7622: longest part of an address.
     public static let addressPartBytesMax = 1023
-    /// GW-10: longest `message_id`.
+    /// Longest `message_id` that an app server may choose, in bytes (GW-10).
     public static let messageIDBytesMax = 1024
 
     // MARK: Strangers

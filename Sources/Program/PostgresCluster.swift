@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: the cluster's log of the program: PostgreSQL, and rows packed with LZ4. Rests on MartletPostgres and MartletLZ4.
+// Gives the program its cluster log: PostgreSQL, with rows packed by LZ4 (OPS-7). PostgreSQL, and rows packed with LZ4. Rests
+// on MartletPostgres and MartletLZ4.
 
 import Martlet
 import MartletCluster

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-12 from outside: a disk that fails once, or for some time, under a served broker. The broker goes on by itself,
+// A disk fails once, or for some time, under a serving broker, as seen from outside (OPS-12). The broker goes on by itself,
 // and nothing that it accepted is lost. Rests on FailingDisk, Desk and WireClient.
 
 import Foundation

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DEV-1, DEV-2: what `martlet listen` keeps between two runs, as its users see it. Rests on Desk.
+// What `martlet listen` keeps between two runs, as its users see it (DEV-1, DEV-2). Rests on Desk.
 
 import Foundation
 import MartletClient

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-3: a broker that is killed while it migrates its data folder. Rests on FormerStores and Desk.
+// A broker is killed while it migrates its data folder (OPS-3). Rests on FormerStores and Desk.
 
 import FormerStores
 import Foundation

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-1: a result that cannot be printed is no success, because a key is printed once. Rests on Desk, with real processes.
+// A command whose result cannot be printed fails: a key is printed only once (OPS-1). Rests on Desk, with real processes.
 
 import Foundation
 import Testing

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-6, OPS-11: TLS as an operator and a user of the commands see it, and with openssl's own client. Rests on Desk.
+// TLS as an operator and a user of the commands see it, and as openssl's own client does (OPS-6, OPS-11). Rests on Desk.
 
 import Foundation
 import Testing

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NET-7 over real sockets: the addresses of a broker in turn, whatever is wrong with one of them.
+// A device tries a broker's addresses in turn, whatever is wrong with one of them, over real sockets (NET-7).
 
 import MartletBase
 import MartletClient

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DEV-1…DEV-3 over real sockets: registration, messages once and in order, acknowledgements, and
-// what is tried again and what is not.
+// A device over real sockets: it registers, gets messages once and in order, acknowledges, and retries only what should be
+// retried (DEV-1 to DEV-3).
 
 import MartletBase
 import MartletClient

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DEV-5, NET-2: the heartbeat event by event, on a clock that the test moves.
+// The heartbeat event by event, on a clock that the test moves (DEV-5, NET-2).
 
 import MartletClient
 import Testing

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PRI-2, RCP-1, RCP-2, REG-4, DEV-3, MSG-9, MSG-10 over real sockets: what a device tells of itself and of
-// its messages, discards as events, another token; a sender's options, cancelling and receipts.
+// What a device reports about itself and its messages, discards as events, and a new token (PRI-2, RCP-2, DEV-3, REG-4); a
+// sender's options, cancelling and receipts (MSG-9, MSG-10, RCP-1); over real sockets.
 
 import MartletBase
 import MartletClient

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DEV-1, DEV-2, TTL-4: what a device keeps between two runs of its application, as text, in a file
-// and in a store of the application's.
+// What a device keeps between two runs of its application: as text, in a file, and in a store of the application's (DEV-1,
+// DEV-2, TTL-4).
 
 import Foundation
 import MartletBase

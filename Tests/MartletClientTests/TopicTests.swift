@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DEV-2: what a device asked for about topics, remembered, said again at its start, and tried again; the
-// decisions alone, and over real sockets.
+// A device remembers the topics that it asked for, repeats them at its start and retries them; first the decisions alone, then
+// over real sockets (DEV-2).
 
 import MartletBase
 import MartletClient

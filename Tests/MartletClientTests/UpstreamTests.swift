@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DEV-4 and UPS-1 over real sockets: a device's own messages, each until it is answered, and a
-// sender that takes what devices send.
+// A device's own messages, each until it is answered, and a sender that takes what devices send, over real sockets (DEV-4,
+// UPS-1).
 
 import MartletBase
 import MartletClient

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: the time of a cluster is that of the log's server, whatever the clock of the machine shows.
+// The cluster's time is that of the log's server, whatever a machine's clock shows (OPS-7).
 
 import Glibc
 import Martlet

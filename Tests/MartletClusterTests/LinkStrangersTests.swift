@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: peers of the node address without a proof. Their places go to later peers, and those of the busiest address first.
+// Peers at the node address that have proved nothing make room for later peers, those of the busiest address first (OPS-7).
+// Their places go to later peers, and those of the busiest address first.
 
 import Martlet
 import MartletCluster

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CON-9: counts of sub-expressions, bytecode and lint; CON-7: equal conditions share a program.
+// Explaining a condition: counts of sub-expressions, bytecode and warnings (CON-9); and equal conditions sharing a program
+// (CON-7).
 
 import MartletBase
 import MartletCondition

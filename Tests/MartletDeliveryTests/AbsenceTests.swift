@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// STO-1: delivery before and after the store knows the end of the last connection and the discards of the
-// absence, and acknowledgements that the store refused. Rests on Loopback.
+// Delivery before and after the store knows when the last connection ended and what was discarded meanwhile, and
+// acknowledgements that the store refused (STO-1). Rests on Loopback.
 
 import MartletBase
 import MartletDelivery

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FAN-7: the ceiling over all loops, on a clock that is told the time. Rests on FairnessTests' world.
+// The ceiling on deliveries over all loops, on a clock that the test moves (FAN-7). Rests on FairnessTests' world.
 
 import MartletBase
 import MartletDelivery

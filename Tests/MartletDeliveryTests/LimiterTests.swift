@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// QUO-1: the limiter against a naive model that keeps every device's two buckets as whole numbers,
-// under random histories with transactions that fail. Rests on DeviceRates.
+// The limit on messages to one device, beside a naive model that keeps two buckets per device as whole numbers, under random
+// histories with failing transactions (QUO-1). Rests on DeviceRates.
 
 import MartletBase
 import MartletBits

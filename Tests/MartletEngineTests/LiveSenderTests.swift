@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TTL-2: messages that are now or never are sent from a snapshot, beside the one thread that writes. What
-// their sender remembers between two messages must never be older than its snapshot: here it works on a
-// store that changes under it, beside a model of sets of names. Rests on Bench.
+// Now-or-never messages are sent from a snapshot, beside the one thread that writes (TTL-2). What their sender remembers
+// between two messages must never be older than its snapshot: here it works on a store that changes under it, beside a model
+// of sets of names. Rests on Bench.
 
 import EngineBench
 import MartletBase

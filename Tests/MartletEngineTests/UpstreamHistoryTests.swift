@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UPS-1 against a naive model: devices send, some of it twice, senders come and go, take what they
-// were handed or do not, time passes, transactions fail and the broker begins anew; and after each
-// step everything that was handed out, and everything that was not, is as the model says. Rests on
-// UpstreamBench.
+// Upstream messages beside a naive model (UPS-1): devices send, some of it twice; senders come and go, and take what they get
+// or do not; time passes, transactions fail, the broker restarts. After each step the model says what was handed out and what
+// was not. Rests on UpstreamBench.
 
 import EngineBench
 import MartletBase

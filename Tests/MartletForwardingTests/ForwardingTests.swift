@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: commands and outcomes as bytes. What is read equals what was written, by reflection over every stored
+// Commands and outcomes as bytes between nodes (OPS-7). What is read equals what was written, by reflection over every stored
 // property; bytes that no writer makes are refused, and none of them makes the reader trap.
 
 import EngineBench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-6, GW-8: each error code raises the Admin SDK's own exception, and what it repeats by itself it
-// repeats as often as its rules say. Rests on SDKWorld.
+// Each error code raises the Admin SDK's own exception, and the SDK retries as often as its rules say (GW-6, GW-8). Rests on
+// SDKWorld.
 
 import Foundation
 import Martlet

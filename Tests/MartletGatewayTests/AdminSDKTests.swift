@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-1, GW-2, GW-5, GW-6: the official Admin SDK for Python against a gateway over HTTP, with devices
-// that are connected. What it sent is what they get; what it throws is what its users catch. Rests on
-// SDKWorld.
+// The official Admin SDK for Python against a gateway over HTTP, with connected devices (GW-1, GW-2, GW-5, GW-6). What it sent
+// is what they get; what it throws is what its users catch. Rests on SDKWorld.
 
 import Martlet
 import MartletClient

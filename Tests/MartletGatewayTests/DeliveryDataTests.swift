@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-7: what became of an app's messages, as it is asked for over HTTP: of real devices, day by day and
-// in pages, in the original's names and exactly. Rests on SDKWorld and HTTPPeer.
+// Delivery data over HTTP, exact and in FCM's names: from real devices, day by day and in pages (GW-7). Rests on SDKWorld and
+// HTTPPeer.
 
 import Foundation
 import Martlet

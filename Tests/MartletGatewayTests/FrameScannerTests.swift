@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-5: which frames of HTTP/2 are a flood, and when one has not come whole. Rests on FrameScanner.
+// Which HTTP/2 frames are a flood, and when a frame has not arrived whole (OPS-5). Rests on FrameScanner.
 
 import MartletGateway
 import Testing

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-3, GW-4, GRP-1…GRP-5: device groups, and `/fcm/send` with its own answers, over a real broker.
-// Rests on GatewayWorld.
+// Device groups, and `/fcm/send` with its own answers, over a real broker (GW-3, GW-4, GRP-1 to GRP-5). Rests on GatewayWorld.
 
 import Martlet
 import MartletClient

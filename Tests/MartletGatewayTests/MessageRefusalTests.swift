@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-1, GW-6, MSG-1…MSG-4: what is refused of a v1 request before the broker sees it, in the recorded
-// sentences, and which field is named. Rests on MessageRequest.
+// What the gateway refuses in a v1 request before the broker sees it, in the recorded sentences, and which field it names
+// (GW-1, GW-6, MSG-1 to MSG-4). Rests on MessageRequest.
 
 import MartletGateway
 import Testing

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-1, MSG-5: every field of v1's message, in both spellings, and what a device of each platform gets
-// of it. Nothing but the request's body and the broker's own rules. Rests on MessageRequest.
+// Every field of a v1 message, in both spellings, and what a device of each platform gets of it (GW-1, MSG-5). Nothing but the
+// request's body and the broker's own rules. Rests on MessageRequest.
 
 import MartletBase
 import MartletGateway

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-2: every door of the gateway obeys the limits of the project, its own or the broker's, and refuses in the words of
-// the door. Rests on GatewayWorld and SDKWorld.
+// Every door of the gateway obeys the project's limits, its own or the broker's, and refuses in its own words (OPS-2). Rests
+// on GatewayWorld and SDKWorld.
 
 import Martlet
 import MartletGateway

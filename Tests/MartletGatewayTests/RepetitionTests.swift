@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-8 over HTTP and across a restart: what a device gets of requests that are repeated. Rests on
-// ServedGateway and TestFolder.
+// What a device gets of repeated requests, over HTTP and across a restart (GW-8). Rests on ServedGateway and TestFolder.
 
 import Foundation
 import Martlet

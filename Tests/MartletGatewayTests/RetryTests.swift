@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-8: which sends are repetitions of another, and which are meant. The clock is the test's, and so is
-// the way of every answer. Rests on RetryTable.
+// Which sends are retries of another, and which are meant (GW-8). The clock is the test's, and so is the way of every answer.
+// Rests on RetryTable.
 
 import Foundation
 import MartletGateway

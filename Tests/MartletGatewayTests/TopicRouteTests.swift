@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-2, TOP-3, TOP-4: subscriptions through the instance ID interface and through v1's resource, over
-// a real broker. Rests on GatewayWorld.
+// Subscriptions through the instance ID interface and through v1's resource, over a real broker (GW-2, TOP-3, TOP-4). Rests on
+// GatewayWorld.
 
 import Martlet
 import MartletGateway

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-6: handshakes with OpenSSL's client, and the change from OpenSSL's record layer to this one. Rests on TLSPeer.
+// Handshakes with OpenSSL's client, and the switch from OpenSSL's record layer to ours (OPS-6). Rests on TLSPeer.
 
 import COpenSSL
 import MartletTLS

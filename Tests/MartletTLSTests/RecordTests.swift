@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-6: the record layer by RFC 8446, beside traces of others, OpenSSL's client, and hostile bytes. Rests on TLSPeer.
+// The record layer against RFC 8446, against traces of others, against OpenSSL's client, and with hostile bytes (OPS-6). Rests
+// on TLSPeer.
 
 import COpenSSL
 import Glibc

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-6: the three ciphers beside published test vectors, through the calls that seal and open records. The vectors:
-// RFC 8439 §2.8.2 and A.5 for ChaCha20-Poly1305; test cases 1 to 4 and 13 to 16 of McGrew and Viega, "The Galois/Counter
-// Mode of Operation", for AES-128-GCM and AES-256-GCM, which NIST SP 800-38D refers to. RFC 8448's records are in
-// RecordTests. Rests on RecordCipher.
+// The three ciphers against published test vectors, through the calls that seal and open records (OPS-6). The vectors: RFC
+// 8439 §2.8.2 and A.5 for ChaCha20-Poly1305; test cases 1 to 4 and 13 to 16 of McGrew and Viega, "The Galois/Counter Mode of
+// Operation", for AES-128-GCM and AES-256-GCM, which NIST SP 800-38D refers to. RFC 8448's records are in RecordTests. Rests
+// on RecordCipher.
 
 import MartletTLS
 import Testing

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NET-6, REG-8, REG-10: the counts by address, beside what each address was given. Rests on AddressTable alone.
+// The counts by address, beside what each address was given (NET-6, REG-8, REG-10). Rests on AddressTable alone.
 
 import Martlet
 import MartletTransport

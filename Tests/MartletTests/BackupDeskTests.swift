@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: backups that an administrator takes over a connection: the bytes of the program that makes the backup, one backup
-// at a time, and nothing for anybody else. Rests on Support.
+// Backups that an administrator takes over a connection: the bytes of the program that makes the backup, one backup at a time,
+// and nothing for anybody else (OPS-7). Rests on Support.
 
 import Foundation
 import Martlet

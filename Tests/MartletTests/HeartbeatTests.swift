@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-12: that a thread which hangs is named, whatever holds it, and that nobody is named who is well: not a broker
-// without work, and not a process that was frozen. Rests on Pulse and TestBroker.
+// A thread that hangs is named, whatever holds it, and nobody else is: neither a broker without work nor a process that was
+// frozen (OPS-12, OPS-15). Rests on Pulse and TestBroker.
 
 import Foundation
 import Martlet

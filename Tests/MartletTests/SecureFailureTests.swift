@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-6: when TLS fails, the client says which certificate or port is at fault, and the broker's log has a line with
-// the address and OpenSSL's reason. Certificates near their end are warned of. Rests on Support and KeptLog.
+// When TLS fails, the client says which certificate or port is at fault, and the broker logs a line with the address and
+// OpenSSL's reason (OPS-6). Certificates near their end are warned of. Rests on Support and KeptLog.
 
 import Foundation
 import Martlet

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-6: TLS on the device port, with clients of others: OpenSSL's, BoringSSL's by swift-nio-ssl, Python's. Rests on
-// Support and SecurePeer.
+// TLS on the device port, with other people's clients: OpenSSL's, swift-nio-ssl's BoringSSL, and Python's (OPS-6). OpenSSL's,
+// BoringSSL's by swift-nio-ssl, Python's. Rests on Support and SecurePeer.
 
 import Foundation
 import Martlet

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UPS-1 and QUO-2 over real sockets: messages of devices for the senders that listen, on several
-// loops and in this process, and what becomes of them when a sender goes, is slow or breaks the
-// rules.
+// Messages from devices to listening senders, on several loops and in this process, and what becomes of them when a sender
+// leaves, is slow or breaks the rules, over real sockets (UPS-1, QUO-2).
 
 import Martlet
 import MartletWire

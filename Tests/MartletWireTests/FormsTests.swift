@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TTL-1, MSG-5: the forms in which each platform writes a time to live, and the JSON of custom keys.
+// How each platform writes a time to live, and the JSON of custom keys (TTL-1, MSG-5).
 
 import MartletBase
 import MartletWire

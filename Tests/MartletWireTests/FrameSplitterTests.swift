@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NET-1, NET-3: frames come out of the splitter whole and in order however the bytes were cut, and a
-// length that is not allowed is refused before anything of that frame is kept.
+// Frames leave the splitter whole and in order however the bytes were cut, and a length that is not allowed is refused before
+// any of that frame is kept (NET-1, NET-3).
 
 import MartletWire
 import Testing

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NET-3: whatever bytes come, decoding throws one of its typed errors or returns a value that says
-// exactly these bytes. It never traps and never takes a part for the whole.
+// Whatever bytes arrive, decoding throws one of its typed errors or returns a value that says exactly these bytes (NET-3). It
+// never traps and never takes a part for the whole.
 
 import MartletBase
 import MartletWire

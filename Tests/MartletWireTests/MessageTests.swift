@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MSG-2, MSG-3, MSG-4: which messages a broker accepts, which words it refuses others with, and that
-// a device reads what was sent.
+// Which messages a broker accepts, in which words it refuses others, and that a device reads what was sent (MSG-2 to MSG-4).
 
 import MartletBase
 import MartletWire

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: frames between the nodes of a cluster: the values of their vectors, random values, and the wall between links
-// of nodes and connections of clients.
+// The frames between nodes of a cluster: the values of their vectors, random values, and the wall between node links and
+// client connections (OPS-7).
 
 import MartletBase
 import MartletWire

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NET-1: the vectors against a second reader, written in Python from the document alone. Needs
-// python3 and nothing else; without it the test says so and is skipped.
+// The vectors against a second reader, written in Python from the document alone (NET-1). Needs python3 and nothing else;
+// without it the test says so and is skipped.
 
 import Foundation
 import MartletWire

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NET-1: frames with random contents say the same after a way over the wire, many behind one another
-// and cut anywhere. The vectors show each field once; this shows that none leaks into its neighbour.
+// Frames with random contents say the same after a trip over the wire, many in a row and cut anywhere (NET-1). The vectors
+// show each field once; this shows that none leaks into its neighbour.
 
 import MartletBase
 import MartletWire

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REG-7, REG-8, TOP-10: the frames of registration keys, ticket keys, apps and policies as the vectors have them and
-// with random contents, and the one rule between their fields.
+// The frames of registration keys, ticket keys, apps and policies: as the vectors have them, with random contents, and the one
+// rule between their fields (REG-7, REG-8, TOP-10).
 
 import MartletBase
 import MartletWire

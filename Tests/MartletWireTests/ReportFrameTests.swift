@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REP-1, REP-2: the frames of reports as the vectors have them, their sums, and the days that they are
-// told by.
+// The frames of reports as the vectors have them, their sums, and the days that they use (REP-1, REP-2).
 
 import Foundation
 import MartletBase

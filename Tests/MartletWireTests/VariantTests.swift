@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MSG-3, MSG-4, MSG-5, MSG-8, TTL-1, COL-2: what the instances of each platform get of a message with
-// blocks, and which blocks are refused.
+// What the instances of each platform get of a message with platform blocks, and which blocks are refused (MSG-5, MSG-3,
+// MSG-4, MSG-8, TTL-1, COL-2).
 
 import MartletBase
 import MartletWire

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NET-1: the codec says what the document says. Each golden vector decodes to its value of
-// `vectorValues`, and the value encodes to the vector's bytes.
+// The codec does what the document says (NET-1). Each golden vector decodes to its value of `vectorValues`, and the value
+// encodes to the vector's bytes.
 
 import MartletBase
 import MartletWire

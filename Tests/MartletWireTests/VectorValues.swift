@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NET-1: the value of each golden vector, written by hand.
+// The value of each golden vector, written by hand (NET-1).
 
 import MartletBase
 import MartletWire

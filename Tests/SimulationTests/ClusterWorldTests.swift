@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: worlds with a cluster of three nodes, in which nodes and the log's servers fail in every way. The clients of
-// such a world see what the clients of a lone broker see. Each guard has a canary: without the guard some world must go
-// wrong.
+// Worlds with a cluster of three nodes, in which nodes and the log's servers fail in every way (OPS-7). The clients of such a
+// world see what the clients of a lone broker see. Each guard has a canary: without the guard some world must go wrong.
 
 import Foundation
 import MartletSimulator

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-9: how many recipients of a message are connected now. The recipients are resolved in a snapshot, and each loop
-// intersects them with its connected instances. An instance that moves between loops meanwhile is counted once. Rests on
-// LoopSurveys and Reach.
+// Tells how many recipients of a message are connected now, for the composer (GW-9). The recipients are resolved in a
+// snapshot, and each loop intersects them with its connected instances. An instance that moves between loops meanwhile is
+// counted once. Rests on LoopSurveys and Reach.
 
 import MartletBits
 import MartletEngine

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-9: the scheduled messages of a project (MSG-10), for people. Rests on ScheduleLedger.
+// Lists a project's scheduled messages for people to look at (MSG-10, GW-9). Rests on ScheduleLedger.
 
 package import MartletBase
 import MartletEngine

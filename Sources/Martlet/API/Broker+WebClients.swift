@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-11: pages that use the web SDK of the original system. Such a page has no connection to the broker: its instance
-// has the page's subscription at a push service as its only way. The page presents what a new device presents (REG-7).
-// From then on its token is its only secret, because the SDK keeps no other. Rests on Broker.
+// Registers web pages that use FCM's web SDK (GW-11). Such a page has no connection to the broker: its instance has the page's
+// subscription at a push service as its only way. The page presents what a new device presents (REG-7). From then on its token
+// is its only secret, because the SDK keeps no other. Rests on Broker.
 
 package import MartletBase
 import MartletEngine

@@ -40,7 +40,7 @@ public final class Broker: Sendable {
     private let loops: RunningLoops
     private let surveys = LoopSurveys()
     private let backups: BackupDesk
-    /// OPS-7: nil: the broker is alone.
+    /// nil for a broker without a cluster (OPS-7).
     private let keeper: NodeKeeper?
     /// nil: the port speaks plain text.
     private let tls: TLSServer?

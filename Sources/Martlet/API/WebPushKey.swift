@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-11: the key pair with which a project names itself to the push services of browsers (RFC 8292). Pages subscribe
-// with the public half. Rests on MartletCrypto.
+// The key pair by which a project identifies itself to the push services of browsers (RFC 8292, GW-11). Pages subscribe with
+// the public half. Rests on MartletCrypto.
 
 import MartletBase
 import MartletCrypto

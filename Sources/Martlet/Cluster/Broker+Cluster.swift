@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: a broker as a node of a cluster: its start and its health. Rests on ClusterState.
+// Starts a broker as a node of a cluster, and reports its health (OPS-7). Rests on ClusterState.
 
 import MartletBase
 import MartletCluster

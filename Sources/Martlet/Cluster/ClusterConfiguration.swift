@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: a broker's place in a cluster. The log and the packing of its rows come from outside, so a program that embeds
+// A broker's place in a cluster (OPS-7). The log and the packing of its rows come from outside, so a program that embeds
 // Martlet links neither PostgreSQL nor a library of packing. Rests on MartletCluster.
 
 package import MartletCluster

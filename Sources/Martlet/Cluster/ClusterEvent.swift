@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: the events of a row: what the loops of all nodes are told when the row is in their store, and what nodes learn
-// about each other. The active node tells its own loops from the outcomes of the commands (`Committer.publish`), and
-// writes equal events for the loops of other nodes. Rests on the records and Fanout.
+// The events of a log row: what the loops of every node are told once the row is in their store, and what nodes learn about
+// each other (OPS-7). The active node tells its own loops from the outcomes of the commands (`Committer.publish`), and writes
+// equal events for the loops of other nodes. Rests on the records and Fanout.
 //
 //   events   u32 count ‖ count × (u8 kind ‖ what the kind adds)
 

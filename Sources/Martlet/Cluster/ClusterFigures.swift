@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-10: the metrics of a node of a cluster. They are read from the node's state at each reading of the metrics. Rests
-// on ClusterState and PrometheusRegistry.
+// The metrics of a cluster's node (OPS-10). They are read from the node's state at each reading of the metrics. Rests on
+// ClusterState and PrometheusRegistry.
 
 import CoreMetrics
 import MartletBase

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: a node's way to the log, on the committer's thread. The node leads or follows.
+// Connects a node's committer to the cluster's log, as leader or follower; runs on the committer's thread (OPS-7). The node
+// leads or follows.
 //
 //   leading    A transaction is appended to the log between its last change and its commit. An accepted row is committed
 //              here, and only then told. A refused row is aborted: another node has taken over. A row in doubt is

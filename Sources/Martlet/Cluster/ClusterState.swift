@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: what the threads of a node know of the cluster: the committer, the thread of lease and reports, the links to
-// other nodes, and the loops. Rests on MartletCluster.
+// What a node's threads know about the cluster: the committer, the keeper of the lease, the links to other nodes, and the
+// loops share it (OPS-7). Rests on MartletCluster.
 
 import MartletBase
 import MartletCluster

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: the time of a cluster. All nodes take the time of the log's server, so they agree about the end of a message's
-// life, about the instant of a scheduled message and about the later of two connections, whatever the clocks of their
-// machines show. A node counts on from the log's last answer with its monotonic clock. Rests on SystemClock.
+// The cluster's clock (OPS-7). All nodes take the time of the log's server, so they agree about the end of a message's life,
+// about the instant of a scheduled message and about the later of two connections, whatever the clocks of their machines show.
+// A node counts on from the log's last answer with its monotonic clock. Rests on SystemClock.
 
 package import MartletBase
 package import MartletCluster

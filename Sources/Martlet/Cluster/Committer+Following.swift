@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: the committer of a node that follows. Commands are numbered and go to the active node. Rows of the log are
-// applied, the loops are told their events, and a command is answered by the row with its outcome: the peer that was
-// answered finds the effect in the store of its own node.
+// The committer of a node that follows the log (OPS-7). Commands are numbered and go to the active node. Rows of the log are
+// applied, the loops are told their events, and a command is answered by the row with its outcome: the peer that was answered
+// finds the effect in the store of its own node.
 //
 // A command is applied once. The active node applies the commands of a run in the order of their numbers and drops
 // repeated numbers, and the row of a command has its outcome. After a takeover this node forwards the unanswered

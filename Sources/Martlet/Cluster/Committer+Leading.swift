@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: the committer of the active node: what a transaction adds to the log beside its changes, and what follows from
-// a transaction that the log does not take. Rests on ClusterNode.
+// The committer of the active node: what a transaction adds to the log beside its changes, and what happens when the log
+// refuses it (OPS-7). Rests on ClusterNode.
 
 import Glibc
 import Logging

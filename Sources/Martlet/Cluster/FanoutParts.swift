@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FAN-1: fanouts of a cluster are in progress until the loops of all nodes have ended their parts. The active node
-// counts each linked follower as a part of a fanout. A follower reports the progress of its loops (`FanoutReports`), and
-// names each fanout in progress once a second. A part that a follower has not named for some seconds ends, so neither a
-// frozen node nor a lost report holds up a fanout. Rests on FanoutProgress and NodeEnded.
+// Keeps a cluster's fanout in progress until the loops of every node have finished their part (FAN-1). The active node counts
+// each linked follower as a part of a fanout. A follower reports the progress of its loops (`FanoutReports`), and names each
+// fanout in progress once a second. A part that a follower has not named for some seconds ends, so neither a frozen node nor a
+// lost report holds up a fanout. Rests on FanoutProgress and NodeEnded.
 
 package import MartletBase
 import MartletCluster

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FAN-1: a follower's side of fanouts in progress. A follower gives each fanout of a row a progress of its own, and
+// A follower's reports on fanouts in progress (FAN-1). A follower gives each fanout of a row a progress of its own, and
 // reports it over the link to the active node (`FanoutParts`): ends at once, deliveries every 100 ms, and each fanout in
-// progress once a second. Without a link, or with an active node of an older program, nothing is kept. Rests on
-// FanoutProgress and NodeEnded.
+// progress once a second. Without a link, or with an active node of an older program, nothing is kept. Rests on FanoutProgress
+// and NodeEnded.
 
 import MartletBase
 import MartletBits

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: how new the store of a node must be for a question. A question waits until the store has everything that any
-// node had answered when the question came. Callers that must not hold up their thread wait first, by `Broker.newest`,
-// and ask then: their questions find a store that is new enough, and return at once. Rests on ClusterState.
+// Decides how recent a node's store must be before it answers a question (OPS-7). A question waits until the store has
+// everything that any node had answered when the question came. Callers that must not hold up their thread wait first, by
+// `Broker.newest`, and ask then: their questions find a store that is new enough, and return at once. Rests on ClusterState.
 
 import Glibc
 package import MartletBase

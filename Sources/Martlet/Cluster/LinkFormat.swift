@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: the formats of links. HELLO tells the formats that a node understands, and a node sends no frame that the
-// other node does not understand, so nodes of two programs work together while a cluster is upgraded. Rests on NodeHello.
+// The format versions of links between nodes (OPS-7). HELLO tells the formats that a node understands, and a node sends no
+// frame that the other node does not understand, so nodes of two programs work together while a cluster is upgraded. Rests on
+// NodeHello.
 
 import MartletForwarding
 import MartletStore

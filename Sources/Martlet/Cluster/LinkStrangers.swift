@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: peers of the node address that have not proved to be nodes. Their number is bounded. A peer beyond the bound takes
-// the place of the oldest peer of the address that has most, so peers of one address cannot keep other nodes out. Pure.
+// Peers at the node address that have not yet proved to be nodes (OPS-7). Their number is bounded. A peer beyond the bound
+// takes the place of the oldest peer of the address that has most, so peers of one address cannot keep other nodes out. Pure.
 
 import MartletCluster
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TTL-2, OPS-7: now-or-never messages of a cluster. The active node sends such a message from a snapshot, as a broker alone
-// does, and hands the fanouts to the followers over their links: no row has the message, and nothing waits for the log.
-// The log takes the message while a node with devices has no link, or a full one (`reachesAll`).
+// Carries now-or-never messages across a cluster (TTL-2, OPS-7). The active node sends such a message from a snapshot, as a
+// broker alone does, and hands the fanouts to the followers over their links: no row has the message, and nothing waits for
+// the log. The log takes the message while a node with devices has no link, or a full one (`reachesAll`).
 //
 // A device that moves gets the message once. The active node hands a message to all links before any loop sends the message.
 // A follower opens the connection of a device when it has all messages of the time before: it sends PING, and PONG comes

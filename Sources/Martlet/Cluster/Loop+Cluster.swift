@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: a loop of a node. The store of a follower is behind the active node's by some milliseconds, and the active node's
-// own store is behind the log while a row is under way. No client is refused for good by such a store: a HELLO that the
-// store refuses is looked at again when the store has all rows that the log had at the HELLO. Rests on ClusterState.
+// A loop on a cluster's node, whose store may lag behind the log (OPS-7). The store of a follower is behind the active node's
+// by some milliseconds, and the active node's own store is behind the log while a row is under way. No client is refused for
+// good by such a store: a HELLO that the store refuses is looked at again when the store has all rows that the log had at the
+// HELLO. Rests on ClusterState.
 
 import MartletBase
 import MartletCluster

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: a loop of a drained node. Devices and senders are told to go as at the broker's end, and their connections end
-// when their requests are answered. The loop goes on, and refuses new devices and senders until the node is undrained.
+// A loop on a drained node (OPS-7). Devices and senders are told to go as at the broker's end, and their connections end when
+// their requests are answered. The loop goes on, and refuses new devices and senders until the node is undrained.
 // Administrators stay, because commands on the node's machine are administrators. Rests on Loop.
 
 import MartletBase

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: where a node is reached by the other nodes. Rests on MartletBase.
+// Where the other nodes reach a node (OPS-7). Rests on MartletBase.
 
 package import MartletBase
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FAN-8: the loads of all nodes of a cluster, as a node knows them: its own at this moment, and those of others from
-// their last report; and the quotas that the active node counts (QUO-4). Any node answers questions about the cluster with the sums. Rests on NodeFigures.
+// The load of every node, as one node knows it: its own now, the others' from their last report, and the quotas that the
+// active node counts (FAN-8, QUO-4). Any node answers questions about the cluster with the sums. Rests on NodeFigures.
 
 import MartletBase
 import MartletCluster

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: how a node meets the wishes of its operator: it hands the active role over, and sends its clients to other
-// nodes. Rests on NodeKeeper and the wishes in the log.
+// Carries out what the operator asks of a node: hand the active role over, or send its clients to other nodes (OPS-7). Rests
+// on NodeKeeper and the wishes in the log.
 
 import Logging
 import MartletBase

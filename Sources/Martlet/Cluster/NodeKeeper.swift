@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: the thread of a node that keeps the lease, reports the node's place, and looks for silent nodes. The thread has
-// a connection of its own to the log, so that a long append does not delay a renewal. Rests on ReplicationLog and
-// ClusterState.
+// The thread that keeps a node's lease, reports the node's position and watches for silent nodes (OPS-7). The thread has a
+// connection of its own to the log, so that a long append does not delay a renewal. Rests on ReplicationLog and ClusterState.
 
 import Glibc
 import Logging

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: the links of a node. A node listens for the other nodes, and has a link to the active node. Over the link go
-// its commands; back come the rows (RowFeed) and now-or-never messages (LiveRelay). Answers to commands come by the rows
-// alone, and all rows are in the log too, so a lost link loses no command and no row.
+// A node's links to the other nodes of its cluster (OPS-7). A node listens for the other nodes, and has a link to the active
+// node. Over the link go its commands; back come the rows (RowFeed) and now-or-never messages (LiveRelay). Answers to commands
+// come by the rows alone, and all rows are in the log too, so a lost link loses no command and no row.
 //
 // The active node takes the commands of a run in the order of their numbers, and drops the numbers that it has had: a
 // node that lost the link forwards all unanswered commands again. Rests on NodeSocket and ClusterState.

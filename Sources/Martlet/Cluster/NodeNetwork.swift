@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: the way of the links between nodes: sockets with TLS, or the network of a simulator. Rests on NodeSocket.
+// What carries the links between nodes: TLS sockets, or a simulated network (OPS-7). Rests on NodeSocket.
 
 package import MartletWire
 

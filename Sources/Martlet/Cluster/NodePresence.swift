@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: one process alone serves under a node's name. A process that starts looks in the log whether another process of
-// its name gives signs of life. Two processes of a name would end each other's runs, and the devices of each would lose
-// their connections again and again. Rests on ReplicationLog.
+// Makes sure that only one process serves under a node's name (OPS-7). A process that starts looks in the log whether another
+// process of its name gives signs of life. Two processes of a name would end each other's runs, and the devices of each would
+// lose their connections again and again. Rests on ReplicationLog.
 
 import Glibc
 import MartletBase

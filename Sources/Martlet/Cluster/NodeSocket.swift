@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: sockets of the links between nodes. A link has a thread of its own, because a cluster has few nodes. Rests on
+// The sockets of the links between nodes (OPS-7). A link has a thread of its own, because a cluster has few nodes. Rests on
 // KeyedConnection, MartletWire and Glibc.
 
 import Glibc

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: what a node knows of the others while the log does not answer it. The store of such a node may lack what other
-// nodes have answered: a device would get confirmed and cancelled messages, and a revoked key would open a connection. So
-// the node opens a connection only on the word of other nodes, given after the HELLO came:
+// What a node knows about the others while the log does not answer it (OPS-7). The store of such a node may lack what other
+// nodes have answered: a device would get confirmed and cancelled messages, and a revoked key would open a connection. So the
+// node opens a connection only on the word of other nodes, given after the HELLO came:
 //
 //   fed      The active node has answered a PING over the link, and the store has all rows that came before the PONG.
 //   shared   No node is active, as far as this node's last news of the log names nodes: each of them says that it is cut off

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UPS-1: the listeners of a follower for messages of devices, at the active node. The book of the active node has them
-// beside the node's own listeners, and their messages go out over the link. At the end of the link they leave, and their
-// unacknowledged messages go to others. Lives on the thread of a link. Rests on UpstreamBook and NodeFrames.
+// Represents, at the active node, the listeners that a follower has for messages from devices (UPS-1). The book of the active
+// node has them beside the node's own listeners, and their messages go out over the link. At the end of the link they leave,
+// and their unacknowledged messages go to others. Lives on the thread of a link. Rests on UpstreamBook and NodeFrames.
 
 import MartletBase
 import MartletCluster

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: rows over the links. The active node sends each row to its followers as soon as the log has accepted the row, so a
-// follower need not read the row in the log: a reading costs the log's servers a commit. The chain proves that the row is
-// the log's. A follower that lacks a row reads the log. Rests on LinkOutbox, NodeRow and ReplicatedRow.
+// Sends the log's rows to the followers over the links (OPS-7). The active node sends each row to its followers as soon as the
+// log has accepted the row, so a follower need not read the row in the log: a reading costs the log's servers a commit. The
+// chain proves that the row is the log's. A follower that lacks a row reads the log. Rests on LinkOutbox, NodeRow and
+// ReplicatedRow.
 
 package import MartletCluster
 package import MartletRows

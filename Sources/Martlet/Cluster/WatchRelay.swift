@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EMB-3: watched projects of a cluster. A node tells the active node the projects that its watchers follow, and the
-// active node tells each follower the projects that watchers of other nodes follow. Each node sends its own events of
-// these projects: the active node to the followers that want them, a follower to the active node, which sends them on.
-// Without a watcher in the cluster the relay has nothing to send, and no node keeps events. Rests on WatchBook and
-// NodeEvents.
+// Brings a project's events to its watchers on other nodes (EMB-3). A node tells the active node the projects that its
+// watchers follow, and the active node tells each follower the projects that watchers of other nodes follow. Each node sends
+// its own events of these projects: the active node to the followers that want them, a follower to the active node, which
+// sends them on. Without a watcher in the cluster the relay has nothing to send, and no node keeps events. Rests on WatchBook
+// and NodeEvents.
 
 import MartletBase
 import MartletCluster

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TTL-2: the loop with the sender's connection sends a now-or-never message, from a snapshot of its own.
-// Connections of this loop get the message in the same turn. Other loops, and the other nodes of a cluster, are told once a
-// turn, unless each recipient is connected here. Rests on LiveSender and LiveRelay.
+// Sends a now-or-never message from the loop that the sender is connected to, from a snapshot of its own (TTL-2). Connections
+// of this loop get the message in the same turn. Other loops, and the other nodes of a cluster, are told once a turn, unless
+// each recipient is connected here. Rests on LiveSender and LiveRelay.
 
 import MartletBase
 import MartletCluster

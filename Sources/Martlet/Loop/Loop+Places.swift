@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NET-6: places for newcomers while strangers hold many. Past seven eighths of the places, connections that have been
-// strangers for more than two seconds end. When only the reserve is left, strangers end at once, so that the transport
-// can always accept. The address with most strangers loses its oldest one first: honest peers say HELLO at once, and
-// lose nothing to an address that opens thousands of connections. Rests on PeersByAddress.
+// Frees places for newcomers when strangers hold many (NET-6). Past seven eighths of the places, connections that have been
+// strangers for more than two seconds end. When only the reserve is left, strangers end at once, so that the transport can
+// always accept. The address with most strangers loses its oldest one first: honest peers say HELLO at once, and lose nothing
+// to an address that opens thousands of connections. Rests on PeersByAddress.
 
 import Logging
 import MartletTransport

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RCP-1: receipts for the senders that listen on this loop. The loop reads receipts behind the last receipt
-// sent to a sender, as far as the sender's queue has room. Rests on the engine's receipts and MartletWire.
+// Brings receipts to the senders that listen on this loop (RCP-1). The loop reads receipts behind the last receipt sent to a
+// sender, as far as the sender's queue has room. Rests on the engine's receipts and MartletWire.
 
 import Logging
 import MartletBase

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-6, REG-9: a sender's connection lasts as long as its credential: a key, an access token, or the certificate of a
-// client that stands for the sender. Revoking a key ends the connections opened with
-// the key, or with access tokens minted from the key. The expiry of a token ends the connections opened with
-// the token. Rests on Loop.
+// Closes a sender's connection when its credential ends: a key, an access token, or the client certificate that stands for the
+// sender (REG-9, OPS-6). Revoking a key ends the connections opened with the key, or with access tokens minted from the key.
+// The expiry of a token ends the connections opened with the token. Rests on Loop.
 
 import MartletBase
 import MartletEngine

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REG-7: registrations with tickets. The signature of a ticket costs the loop up to a tenth of a millisecond before the
-// peer has proved anything, so a turn verifies few tickets, and further ones wait. Addresses have turns: a stranger with
-// a thousand tickets waits for itself. Rests on AddressTurns and the checks of Registration.
+// Verifies the tickets of new devices, a few per turn (REG-7). The signature of a ticket costs the loop up to a tenth of a
+// millisecond before the peer has proved anything, so a turn verifies few tickets, and further ones wait. Addresses have
+// turns: a stranger with a thousand tickets waits for itself. Rests on AddressTurns and the checks of Registration.
 
 import MartletBase
 import MartletEngine

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UPS-1: messages of devices for listening senders of this loop. The committer assigns the messages to the
-// listeners. The loop tells the committer when listeners come and go, and sends messages as far as queues have
-// room. For a waiting message the loop keeps only the number, so senders that do not read cost no memory. The
-// message is read again when the queue has room. Rests on UpstreamBook and MartletWire.
+// Brings messages from devices to the senders that listen on this loop (UPS-1). The committer assigns the messages to the
+// listeners. The loop tells the committer when listeners come and go, and sends messages as far as queues have room. For a
+// waiting message the loop keeps only the number, so senders that do not read cost no memory. The message is read again when
+// the queue has room. Rests on UpstreamBook and MartletWire.
 
 import Logging
 import MartletBase

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-10: the text of the metrics, kept for a moment. Whoever reaches a port may ask for it without a credential, and making
-// it takes a millisecond, so strangers who ask without a pause would buy a core. Rests on the standard library.
+// Keeps the text of the metrics for a moment, so that many readers cost one rendering (OPS-10). Whoever reaches a port may ask
+// for it without a credential, and making it takes a millisecond, so strangers who ask without a pause would buy a core. Rests
+// on the standard library.
 
 /// Makes a text anew when the last one is too old.
 package struct RenderedMetrics: Sendable {

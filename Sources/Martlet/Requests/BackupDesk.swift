@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: backups for administrators on connections. A process of its own reads the folder, as it does for
-// `martlet backup`: a snapshot of this process would hold the growth of the map up, and a damaged file may end the
-// reading process. The stream comes through a pipe, and the process writes on when the administrator has asked for the
-// next part. Rests on POSIX processes.
+// Makes backups for administrators who are connected (OPS-7). A process of its own reads the folder, as it does for `martlet
+// backup`: a snapshot of this process would hold the growth of the map up, and a damaged file may end the reading process. The
+// stream comes through a pipe, and the process writes on when the administrator has asked for the next part. Rests on POSIX
+// processes.
 
 import Glibc
 import Logging

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-11: the door to foreign push services, as the committer and the senders know it. The committer tells the door of
+// What the committer and the senders know about the door to foreign push services (GW-11). The committer tells the door of
 // changed addresses and keys after their transaction. The door notes projects whose keys a push service refuses. Without a
 // door nothing is told. Rests on the engine's outcomes.
 

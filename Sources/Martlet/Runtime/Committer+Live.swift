@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TTL-2: now-or-never messages of callers that embed the broker. The calling thread sends the message, one
+// Sends now-or-never messages for callers in the broker's own process (TTL-2). The calling thread sends the message, one
 // caller at a time, and tells the loops at once. Rests on LiveSender.
 
 import MartletBase

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FAN-8: fanouts in progress and deferred messages, project by project, in pages. The fanouts come from the
-// book, the deferred messages from a snapshot of the store. Rests on FanoutBook.
+// Lists fanouts in progress and deferred messages, project by project, in pages (FAN-8). The fanouts come from the book, the
+// deferred messages from a snapshot of the store. Rests on FanoutBook.
 
 import MartletBase
 import MartletEngine

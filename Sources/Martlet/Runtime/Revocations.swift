@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REG-9: the senders that other parts of the process serve, by the server key with which each sender signed in. The
-// committer tells a revoked key when the revocation is on disk, as it tells the loops. Rests on nothing.
+// Tells other parts of the process when the server key of a sender that they serve is revoked (REG-9). The committer tells a
+// revoked key when the revocation is on disk, as it tells the loops. Rests on nothing.
 
 import Synchronization
 

@@ -21,7 +21,7 @@ struct LoopParts: Sendable {
     let quotas: ProjectQuotas
     let senderCredentials: SenderCredentials
     let administratorKey: String
-    /// GW-11: see `Broker.bridgeCredential`.
+    /// Stands for the device key of instances with an address at a push service; see `Broker.bridgeCredential` (GW-11).
     let bridgeCredential: String
     /// nil: the listeners speak plain text.
     let tls: TLSServer?

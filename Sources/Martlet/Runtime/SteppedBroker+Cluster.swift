@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: a stepped broker as a node of a cluster. The committer, the keeper of the lease and the links wait for the log
-// and for each other, so the owner gives each of them a thread, and decides when each thread goes on. The functions are
-// those of production's threads. Rests on SteppedBroker.
+// Runs a stepped broker as a node of a cluster (OPS-7). The committer, the keeper of the lease and the links wait for the log
+// and for each other, so the owner gives each of them a thread, and decides when each thread goes on. The functions are those
+// of production's threads. Rests on SteppedBroker.
 
 package import MartletBase
 import MartletCluster

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-8: the choice between io_uring and epoll, made once at the start of a broker. io_uring is tried with a ring and a
-// submission, because a filter of system calls may deny any of its three calls. A lack of memory or descriptors is no
-// reason for epoll: epoll would soon lack them too, and the cause would stay hidden. The trial has a thread of its own,
-// because the kernel interrupts the thread of a ring once more when the ring has ended: a blocking call of the embedding
-// server would return EINTR. Rests on MartletRing and SystemThread.
+// Chooses between io_uring and epoll, once, when the broker starts (OPS-8). io_uring is tried with a ring and a submission,
+// because a filter of system calls may deny any of its three calls. A lack of memory or descriptors is no reason for epoll:
+// epoll would soon lack them too, and the cause would stay hidden. The trial has a thread of its own, because the kernel
+// interrupts the thread of a ring once more when the ring has ended: a blocking call of the embedding server would return
+// EINTR. Rests on MartletRing and SystemThread.
 
 import Logging
 import MartletRing

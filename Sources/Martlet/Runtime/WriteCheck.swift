@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-12: whether the broker takes changes. A check writes a row, at most one at a time and one a second, and says so
-// after some time at the latest: a probe must get its answer while a disk hangs. Rests on Pulse.
+// Finds out whether the broker can still write (OPS-12). A check writes a row, at most one at a time and one a second, and
+// says so after some time at the latest: a probe must get its answer while a disk hangs. Rests on Pulse.
 
 import MartletBase
 import Synchronization

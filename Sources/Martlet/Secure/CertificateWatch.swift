@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-6: warns of a certificate that clients refuse because of its dates: at once, and again each day, from two weeks
-// before its end. A broker serves such a certificate all the same, because a client that knows the certificate by its
-// SHA-256 looks at no date. The owner of the watch calls `look` from time to time. Rests on swift-log.
+// Warns when a certificate's dates will make clients refuse it: at once, and then daily from two weeks before it expires
+// (OPS-6). A broker serves such a certificate all the same, because a client that knows the certificate by its SHA-256 looks
+// at no date. The owner of the watch calls `look` from time to time. Rests on swift-log.
 
 package import Logging
 package import MartletBase

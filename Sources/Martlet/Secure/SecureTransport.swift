@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-6: TLS between a loop and its transport. The loop sees plain bytes and the events of any other connection; the
-// kernel sees records. Frames stay shared in the loop's arena until a send: then the pieces of the send are sealed
-// into a stage of this connection, which lives until the kernel has taken its bytes. Received records are opened in
-// the kernel's receive buffer. A connection of a plain port passes through with one branch.
+// The TLS layer between a loop and its transport (OPS-6). The loop sees plain bytes and the events of any other connection;
+// the kernel sees records. Frames stay shared in the loop's arena until a send: then the pieces of the send are sealed into a
+// stage of this connection, which lives until the kernel has taken its bytes. Received records are opened in the kernel's
+// receive buffer. A connection of a plain port passes through with one branch.
 //
 //     Loop ──send: plain pieces──► seal ──► stage ──► kernel        one send of the loop, one `.sent`
 //     Loop ◄──.received: plain──── open in place ◄─── kernel        one `.received` per record

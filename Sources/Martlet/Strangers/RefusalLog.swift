@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REG-10: a refused credential, a failed handshake and an unknown proxy leave a line in the log, at most one line of
-// each kind a second. A caller with a thousand wrong keys a second neither fills the disk nor goes unnoticed. Rests on
-// swift-log.
+// Logs refused credentials, failed handshakes and unknown proxies, at most one line of each kind per second (REG-10). A caller
+// with a thousand wrong keys a second neither fills the disk nor goes unnoticed. Rests on swift-log.
 
 package import Logging
 import Synchronization

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: `martlet cluster`: the beginning of a cluster, its state, a further node, and the end of a node. Rests on
-// ClusterPart and MartletStore.
+// `martlet cluster`: begins a cluster, shows its state, adds a node, and removes one (OPS-7). Rests on ClusterPart and
+// MartletStore.
 
 import ArgumentParser
 import Glibc

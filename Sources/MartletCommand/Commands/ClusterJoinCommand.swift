@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: `martlet cluster join`: the data folder of a further node, made of a backup of any node. The backup is there, or
+// `martlet cluster join`: makes the data folder of another node from a backup of any node (OPS-7). The backup is there, or
 // comes over an administrator's connection. Rests on RestoredFolder and MartletAdministrator.
 
 import ArgumentParser

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: the options of a node of a cluster. Rests on ProgramParts.
+// The options that make a broker a node of a cluster (OPS-7). Rests on ProgramParts.
 
 import ArgumentParser
 package import Martlet

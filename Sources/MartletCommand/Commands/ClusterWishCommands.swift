@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: `martlet cluster handover` and `drain`: wishes about nodes, which the nodes read in the log. Rests on
+// `martlet cluster handover` and `drain`: write a wish into the log, where the nodes read it (OPS-7). Rests on
 // ClusterLogOptions.
 
 import ArgumentParser

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MSG-9: after a lost answer, a sender repeats its message with the same key, and gets the first answer. Refusals are
-// not kept, because the repeated message may be accepted. Rests on the ledgers.
+// Gives a repeated send with the same idempotency key the first answer again (MSG-9). Refusals are not kept, because the
+// repeated message may be accepted. Rests on the ledgers.
 
 import MartletBase
 import MartletRows

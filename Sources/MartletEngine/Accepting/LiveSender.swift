@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TTL-2: now-or-never messages. The store keeps no row of a now-or-never message, so the receiving thread sends the
-// message at once, from a snapshot: without another thread, a write or the disk. Each loop has a sender of its own,
-// and the callers of the embedding API share a sender. Counts gather in LiveCounts. Rests on Audiences.
+// Sends now-or-never messages (TTL-2). The store keeps no row of a now-or-never message, so the receiving thread sends the
+// message at once, from a snapshot: without another thread, a write or the disk. Each loop has a sender of its own, and the
+// callers of the embedding API share a sender. Counts gather in LiveCounts. Rests on Audiences.
 
 package import MartletBase
 package import MartletRows

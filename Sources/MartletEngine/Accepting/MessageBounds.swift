@@ -22,7 +22,7 @@ struct MessageBounds {
             Limits.timeToLiveSecondsCeiling)
     }
 
-    // MARK: MSG-3
+    // MARK: Payload (MSG-3)
 
     /// - Parameter platforms: the platforms whose instances get the message of this size.
     func check(_ size: MessageSize, for platforms: PlatformSet = .all) throws(MartletError) {
@@ -44,7 +44,7 @@ struct MessageBounds {
         }
     }
 
-    // MARK: TTL-1
+    // MARK: Time to live (TTL-1)
 
     /// The end of a message's life.
     /// - Parameters:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FAN-1, QUO-5: limits on a project's messages to many instances in progress, by count and by bytes. A message past
-// the limits is deferred. A deferred message is stored, and the sender is told the message's number. The audience is
-// computed when the message begins. The time to live counts from acceptance, or from the scheduled instant.
+// Limits a project's messages to many instances in progress, by count and by bytes (FAN-1, QUO-5). A message past the limits
+// is deferred. A deferred message is stored, and the sender is told the message's number. The audience is computed when the
+// message begins. The time to live counts from acceptance, or from the scheduled instant.
 //
 // Deferred messages of a project begin in the order of their numbers, and new messages wait behind them. A message is
 // refused, with a retry delay, if too many messages are deferred or if the project refuses instead of deferring. A

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FAN-1, QUO-5: the fanouts in progress of all projects, and whether another fanout may begin. The engine enters a
-// fanout once, and a loop ends a fanout once, so one lock is enough. A project without fanouts keeps only the pace of
-// its last ends and its refusals. Rests on FanoutProgress.
+// Knows the fanouts in progress of every project, and decides whether another may begin (FAN-1, QUO-5). The engine enters a
+// fanout once, and a loop ends a fanout once, so one lock is enough. A project without fanouts keeps only the pace of its last
+// ends and its refusals. Rests on FanoutProgress.
 
 package import MartletBase
 import MartletBits

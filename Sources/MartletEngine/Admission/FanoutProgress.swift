@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FAN-8: the progress of a message to many instances, over all loops. A message is a single fanout in the book, so
-// its variants share the progress. Loops report once for each turn of a walk, never for a single delivery. Rests on
-// FanoutBook, which has the progress until the last part has ended.
+// How far a message to many instances has come, over all loops (FAN-8). A message is a single fanout in the book, so its
+// variants share the progress. Loops report once for each turn of a walk, never for a single delivery. Rests on FanoutBook,
+// which has the progress until the last part has ended.
 
 package import MartletBase
 package import MartletBits

@@ -32,10 +32,10 @@ package struct MailboxReplay: Sendable {
     /// STO-1: expiry instants of plain messages carried into the absence, which count too. Messages expired before
     /// the latest entry of the absence are removed.
     private var carried: [Instant] = []
-    /// Expiry instants of messages in delivery: plain, unacknowledged, and not counted by STO-1.
+    /// Expiry instants of messages in delivery: plain, unacknowledged, and outside the limit of stored messages (STO-1).
     private var underway: [Instant] = []
-    /// Stored plain messages outside of STO-1's count, in the order of sequences. The list may be long. Expired
-    /// messages change no decision, so only `stored(at:)` leaves them out.
+    /// Stored plain messages that do not count against the limit (STO-1), in the order of sequences. The list may be long.
+    /// Expired messages change no decision, so only `stored(at:)` leaves them out.
     private var uncounted: [LogEntry] = []
     private let keepsUncounted: Bool
     /// Stored collapsible messages, with the oldest write first.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CON-8, CON-9: the number of instances that a condition selects, and the reason. The evaluation is that of a send,
-// on a snapshot, without a message. Rests on the ledgers and MartletCondition.
+// Counts the instances that a condition selects, and explains why (CON-8, CON-9). The evaluation is that of a send, on a
+// snapshot, without a message. Rests on the ledgers and MartletCondition.
 
 package import MartletBase
 import MartletBits

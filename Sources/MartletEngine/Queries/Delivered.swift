@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MSG-10: recipients that acknowledged a message before its cancellation. Rests on the ledgers.
+// Finds the recipients that acknowledged a message before it was cancelled (MSG-10). Rests on the ledgers.
 
 package import MartletBase
 package import MartletRows

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TOP-9: lists in pages. Each page is a snapshot of its own, and begins after the last entry of the page before. A
+// Lists things in pages (TOP-9). Each page is a snapshot of its own, and begins after the last entry of the page before. A
 // change between two pages may be seen or not, but no entry is listed twice. Rests on the ledgers.
 
 package import MartletBase

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CON-7: messages, counts and explanations share the compiled program of a condition, over all threads. Rests on
+// Shares a condition's compiled program between messages, counts and explanations, over all threads (CON-7). Rests on
 // MartletCondition's cache.
 
 import MartletBase

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TOP-11: the buckets of devices that change their own subscriptions. A project's devices together change at most
-// `topicChangesPerSecond` subscriptions in a second (TOP-6), and a bucket is full again after `burst` × `refill`. So
-// with the default limits at most 300,000 buckets of a project are not full. Full buckets are dropped when the number
-// of buckets has doubled. The buckets are kept only in memory.
+// Limits how fast each device changes its own subscriptions (TOP-11). A project's devices together change at most
+// `topicChangesPerSecond` subscriptions in a second (TOP-6), and a bucket is full again after `burst` × `refill`. So with the
+// default limits at most 300,000 buckets of a project are not full. Full buckets are dropped when the number of buckets has
+// doubled. The buckets are kept only in memory.
 //
 // A bucket is a number: the instant at which the bucket is full again. Rests on nothing.
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: limits that each node of a cluster counts by itself. Each node has an equal part of such a limit, so that all
-// nodes together keep within the limit. Rests on Synchronization.
+// Splits a limit equally among the nodes of a cluster, for limits that each node counts by itself (OPS-7). Each node has an
+// equal part of such a limit, so that all nodes together keep within the limit. Rests on Synchronization.
 
 import Synchronization
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RCP-1, RCP-2: receipts of messages whose senders asked for receipts, kept until a sender takes them. A device
-// reports each kind of receipt once per message. Rests on the ledgers.
+// Keeps the receipts of messages whose senders asked for them, until a sender takes them (RCP-1, RCP-2). A device reports each
+// kind of receipt once per message. Rests on the ledgers.
 
 import MartletBase
 import MartletRows

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RCP-1: the receipts that wait for a project's senders, and their form in the store: u64 message number ‖ i64
-// instant ‖ u8 kind ‖ token (24 bytes), little-endian. Rests on the ledgers.
+// The receipts that wait for a project's senders, and their form in the store (RCP-1): u64 message number ‖ i64 instant ‖ u8
+// kind ‖ token (24 bytes), little-endian. Rests on the ledgers.
 
 package import MartletBase
 package import MartletRows

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-11: projects whose keys a push service refuses. The door to push services notes them, and a sender to an instance that
-// has no other way is refused. The notes live in memory, because a broker that starts again tries the keys again. Without
-// a note, a send to a token reads one number. Rests on BridgeKind.
+// Remembers the projects whose keys a push service refuses (GW-11). The door to push services notes them, and a sender to an
+// instance that has no other way is refused. The notes live in memory, because a broker that starts again tries the keys
+// again. Without a note, a send to a token reads one number. Rests on BridgeKind.
 
 package import MartletBase
 import MartletRows

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-11: changes of the addresses at push services, and of the keys for them. Rests on the ledgers.
+// Changes the addresses at push services, and the keys for them (GW-11). Rests on the ledgers.
 
 package import MartletBase
 package import MartletRows

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REG-5: whether bytes have the form of an RSA public key: a SubjectPublicKeyInfo of RFC 5280 §4.1 in DER, with the
+// Checks whether bytes have the form of an RSA public key (REG-5): a SubjectPublicKeyInfo of RFC 5280 §4.1 in DER, with the
 // algorithm rsaEncryption of RFC 8017 §A.1.
 //
 //     SEQUENCE { SEQUENCE { OID 1.2.840.113549.1.1.1, NULL },

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REP-1: the recipients of a message by app, by set algebra between the recipients and the apps' sets. Rests on
-// Audiences.
+// Splits a message's recipients by app, by set algebra with the apps' sets (REP-1). Rests on Audiences.
 
 import MartletBase
 import MartletBits

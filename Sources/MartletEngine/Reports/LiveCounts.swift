@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REP-1, TTL-2: counts of messages that are not stored. The store has no rows of these messages, so their counts
-// gather in memory until the committer's next transaction, a second later at most. A crash loses the gathered counts.
-// Rests on ReportCounts.
+// Counts messages that are not stored (REP-1, TTL-2). The store has no rows of these messages, so their counts gather in
+// memory until the committer's next transaction, a second later at most. A crash loses the gathered counts. Rests on
+// ReportCounts.
 
 package import MartletBase
 package import MartletRows

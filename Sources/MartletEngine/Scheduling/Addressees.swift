@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REG-4: the instances of a waiting message's tokens at acceptance. A scheduled or deferred message may be sent long
-// after acceptance, and a device may have a new token by then. The message is still for the device's instance. So the
-// store keeps the ordinal and its holder beside each token, and the token is not looked up again. After an instance
-// has unregistered, neither the next holder of its ordinal nor a new owner of its token gets the message. Rests on
+// Fixes the instances behind a waiting message's tokens when the message is accepted (REG-4). A scheduled or deferred message
+// may be sent long after acceptance, and a device may have a new token by then. The message is still for the device's
+// instance. So the store keeps the ordinal and its holder beside each token, and the token is not looked up again. After an
+// instance has unregistered, neither the next holder of its ordinal nor a new owner of its token gets the message. Rests on
 // the ledgers.
 
 import MartletBase

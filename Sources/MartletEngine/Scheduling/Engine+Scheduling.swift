@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MSG-10: scheduled messages. A fault of a message is reported at acceptance. The number comes from the project's
-// sequences at acceptance. The audience is computed at sending, except that a token stands for its instance at
-// acceptance (see Addressees). The place among the stored messages is given at sending. The time to live counts from
-// the scheduled instant.
+// Accepts scheduled messages, and sends them when they are due (MSG-10). A fault of a message is reported at acceptance. The
+// number comes from the project's sequences at acceptance. The audience is computed at sending, except that a token stands for
+// its instance at acceptance (see Addressees). The place among the stored messages is given at sending. The time to live
+// counts from the scheduled instant.
 //
 // A device over its quota at sending (QUO-1) is left out, as in any fanout. If the project has no room at sending,
 // the message is deferred (see Engine+Admission). Rests on Engine+Send.

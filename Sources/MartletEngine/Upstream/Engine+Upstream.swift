@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UPS-1: messages of devices to the senders of their project. A message is kept until a sender has taken the message
-// or the message expires, even if the device unregisters. A message with a time to live of 0 is handed at once to a
-// sender with room, and never kept. After a lost answer, a device repeats its message with the same ID, and gets the
-// first answer. Rests on the ledgers and UpstreamBook.
+// Accepts messages from devices to the senders of their project (UPS-1). A message is kept until a sender has taken the
+// message or the message expires, even if the device unregisters. A message with a time to live of 0 is handed at once to a
+// sender with room, and never kept. After a lost answer, a device repeats its message with the same ID, and gets the first
+// answer. Rests on the ledgers and UpstreamBook.
 
 import MartletBase
 import MartletBits

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UPS-1: the assignment of devices' messages to listeners. A message is with a single listener at a time. Only the
-// committer's thread hands out messages, after a transaction. Several threads would have to agree on the messages and
-// on the turns of the listeners, because listeners are on several loops, or belong to embedders without a connection.
-// The committer is the first to know of new and taken messages, wakes each loop anyway, and alone moves
-// `readThrough`. A loop reports when a listener comes or goes, and wakes the committer. So the lock is taken a few
-// times for a batch, and never for a single message.
+// Assigns the messages of devices to listeners (UPS-1). A message is with a single listener at a time. Only the committer's
+// thread hands out messages, after a transaction. Several threads would have to agree on the messages and on the turns of the
+// listeners, because listeners are on several loops, or belong to embedders without a connection. The committer is the first
+// to know of new and taken messages, wakes each loop anyway, and alone moves `readThrough`. A loop reports when a listener
+// comes or goes, and wakes the committer. So the lock is taken a few times for a batch, and never for a single message.
 //
 // OPS-7: the active node of a cluster hands out. The book of another node keeps the listeners of that node, names the
 // listeners to the active node, and hands messages of the active node on to the listeners.

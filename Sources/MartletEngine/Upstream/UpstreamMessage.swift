@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UPS-1: messages of devices: the command, the stored record, and the message for the sender. The record is,
-// little-endian: u32 ordinal ‖ u64 start of the device key's digest ‖ u32 app number ‖ i64 accepted ‖ token (24
-// bytes) ‖ u16 bytes of the message ID ‖ message ID ‖ message in wire form.
+// A message from a device: the command, the stored record, and what the sender gets (UPS-1). The record is, little-endian: u32
+// ordinal ‖ u64 start of the device key's digest ‖ u32 app number ‖ i64 accepted ‖ token (24 bytes) ‖ u16 bytes of the message
+// ID ‖ message ID ‖ message in wire form.
 //
 // By the time a sender is told, the instance may have a new token or may be unregistered, and its ordinal may have a
 // new holder. So the sender is told the instance's present token if the ordinal still has the same holder, and

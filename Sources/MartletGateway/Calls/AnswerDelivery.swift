@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-8: the fate of an answer on the network. Only the connection knows whether the caller can have read the answer.
-// If so, an equal call of the same caller is a new message; if not, a repetition. Rests on Synchronization.
+// What became of an answer on the network (GW-8). Only the connection knows whether the caller can have read the answer. If
+// so, an equal call of the same caller is a new message; if not, a repetition. Rests on Synchronization.
 
 import Synchronization
 

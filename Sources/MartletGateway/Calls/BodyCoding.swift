@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-1: the coding of a request's body. Google's clients for Java and .NET send bodies in gzip without being asked to. The
-// bound on a body holds for what comes out, so a short body that unpacks to gigabytes costs no more than a long one.
-// Source: RFC 9110, section 8.4; RFC 1952. Rests on zlib.
+// Decodes a request's body from its content coding (GW-16). Google's clients for Java and .NET send bodies in gzip without
+// being asked to. The bound on a body holds for what comes out, so a short body that unpacks to gigabytes costs no more than a
+// long one. Source: RFC 9110, section 8.4; RFC 1952. Rests on zlib.
 
 import CZlib
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-8: the identity of a call. Calls with equal caller, path and body have equal digests. Rests on GatewayCall.
+// Identifies a call, so that a retry is recognised (GW-8). Calls with equal caller, path and body have equal digests. Rests on
+// GatewayCall.
 
 import MartletCrypto
 

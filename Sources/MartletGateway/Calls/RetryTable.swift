@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-8: recognises repeated sends. An SDK repeats a send by itself after a broken connection or a late answer.
-// Callers also send equal messages on purpose, many at a time: `send_each([m] * 5)` makes five equal requests on five
-// threads. Only the fate of the first answer tells the two cases apart:
+// Recognises retried sends (GW-8). An SDK repeats a send by itself after a broken connection or a late answer. Callers also
+// send equal messages on purpose, many at a time: `send_each([m] * 5)` makes five equal requests on five threads. Only the
+// fate of the first answer tells the two cases apart:
 //
 //   attempt ── answer written whole ──► forgotten: an equal call is a new message
 //      │

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-8 across a restart. The file has a row for each send whose answer no caller has read. The gateway writes the row
-// before the broker hears of the send, and clears the row when the answer was written whole to the connection. After
-// a kill -9 the remaining rows are the attempts that callers may repeat. The broker knows which of the attempts were
-// accepted, because it stores the attempt in the message's transaction.
+// Recognises retried sends across a restart (GW-8). The file has a row for each send whose answer no caller has read. The
+// gateway writes the row before the broker hears of the send, and clears the row when the answer was written whole to the
+// connection. After a kill -9 the remaining rows are the attempts that callers may repeat. The broker knows which of the
+// attempts were accepted, because it stores the attempt in the message's transaction.
 //
 // Rows are never synced. The kernel keeps the writes of a killed process. After a crash of the machine it is unknown
 // which rows reached the disk, and a row that should have been cleared would swallow a new message. So a file of an

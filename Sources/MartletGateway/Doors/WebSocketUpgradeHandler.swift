@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-13: hands an HTTP/1.1 connection over to a door that takes the request for a WebSocket. PeerBytesHandler, the
-// first handler, passes the bytes to the handlers of WebSocket, which stand behind it. The handlers of HTTP see no
-// bytes any more, and leave the pipeline, because most WebSockets are idle for hours and each would keep several
-// kilobytes of them.
-// Source: RFC 6455, section 4.2. Rests on GatewayDoor and NIO.
+// Hands an HTTP/1.1 connection over to a door that takes the request for a WebSocket (GW-13). PeerBytesHandler, the first
+// handler, passes the bytes to the handlers of WebSocket, which stand behind it. The handlers of HTTP see no bytes any more,
+// and leave the pipeline, because most WebSockets are idle for hours and each would keep several kilobytes of them. Source:
+// RFC 6455, section 4.2. Rests on GatewayDoor and NIO.
 
 import HTTPTypes
 import HummingbirdCore

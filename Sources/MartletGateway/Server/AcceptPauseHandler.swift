@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-5: without free descriptors the listening socket stays readable, and an event loop that keeps accepting takes a
-// whole core from all other work. The handler pauses accepting for a moment; connections wait in the system's queue
-// meanwhile. Rests on NIO.
+// Stops accepting for a moment when no descriptors are free (OPS-5). The listening socket stays readable then, and an event
+// loop that keeps trying takes a whole core from all other work. The handler pauses accepting for a moment; connections wait
+// in the system's queue meanwhile. Rests on NIO.
 
 import Glibc
 package import Logging

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-8: watches the answers on an HTTP/1.1 connection or an HTTP/2 stream. An answer counts as written whole when the
-// system, or the connection of the stream, took the last byte. The exception is a caller that had closed the
-// connection before the answer began. A connection closed only for writing counts as closed, because no SDK does so,
-// and a caller that has gone looks the same. Rests on NIO.
+// Watches whether the answers on an HTTP/1.1 connection or an HTTP/2 stream are written whole (GW-8). An answer counts as
+// written whole when the system, or the connection of the stream, took the last byte. The exception is a caller that had
+// closed the connection before the answer began. A connection closed only for writing counts as closed, because no SDK does
+// so, and a caller that has gone looks the same. Rests on NIO.
 
 import HTTPTypes
 import NIOCore

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-15: the open connections of the gateway by address. One address cannot take all connections, and silent
-// connections of several addresses do not either.
+// Counts the gateway's open connections by address (GW-15). One address cannot take all connections, and silent connections of
+// several addresses do not either.
 //
 // An address with all the connections that it may have loses one of a stranger to the newcomer: the oldest that has sent no
 // request in two seconds, such as a silent one or half a handshake, else the oldest that waits for no answer, else the oldest

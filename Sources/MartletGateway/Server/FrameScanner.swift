@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-5: reads a peer's HTTP/2 bytes as far as a bound needs. The HTTP/2 library bounds every kind of frame that
-// costs work without effect, except WINDOW_UPDATE, GOAWAY and frames unknown to RFC 9113. No other time limit covers
-// an unfinished frame or an unfinished block of header fields. The scanner decides, and does not act. Rests on the
-// standard library.
+// Reads a peer's HTTP/2 bytes just far enough to bound them (OPS-5). The HTTP/2 library bounds every kind of frame that costs
+// work without effect, except WINDOW_UPDATE, GOAWAY and frames unknown to RFC 9113. No other time limit covers an unfinished
+// frame or an unfinished block of header fields. The scanner decides, and does not act. Rests on the standard library.
 
 /// Reads the heads of frames. Source: RFC 9113 §4.1, §6.2, §6.9, §6.10.
 package struct FrameScanner {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-15: the other end of a connection, as far as the bounds on strangers need it. A peer is a stranger until one of its
-// requests had a right credential. A proxy stays a stranger, because each of its requests may be another client's.
-// Rests on PeerAddress and NIO.
+// The other end of a connection, as the bounds on strangers see it (GW-15). A peer is a stranger until one of its requests had
+// a right credential. A proxy stays a stranger, because each of its requests may be another client's. Rests on PeerAddress and
+// NIO.
 
 import HTTPTypes
 import MartletTransport

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-15: holds a connection unread, below TLS, until its turn for a handshake has come. A client of TLS speaks first and
+// Leaves a connection unread, below TLS, until its turn for a handshake has come (GW-15). A client of TLS speaks first and
 // answers at once, so a connection that falls silent in its turn ends soon if others of its address wait. Rests on
 // HandshakeTurns and NIO.
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-15: the order of TLS handshakes by address. A handshake costs a signature, so an address has a few at a time, and
-// its further connections wait unread. A client that opens hundreds of connections at once is served in their order. Where
-// more wait, the newest is served first: else silent connections would hold up for minutes whoever shares their address. A
-// handshake that failed keeps its place for a second: else an address could begin and leave handshakes without end.
-// Rests on PeerAddress.
+// Decides whose TLS handshake comes next, by address (GW-15). A handshake costs a signature, so an address has a few at a
+// time, and its further connections wait unread. A client that opens hundreds of connections at once is served in their order.
+// Where more wait, the newest is served first: else silent connections would hold up for minutes whoever shares their address.
+// A handshake that failed keeps its place for a second: else an address could begin and leave handshakes without end. Rests on
+// PeerAddress.
 
 import Martlet
 package import MartletTransport

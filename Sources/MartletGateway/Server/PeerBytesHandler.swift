@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-5: looks at the bytes of a connection below HTTP, and above TLS if the connection has TLS.
+// Bounds what a peer may send ahead of its answers, by looking at the bytes below HTTP and above TLS (OPS-5).
 //
 // On HTTP/1.1 a peer may write requests without end and read no answer. The handler therefore holds the bytes behind an
 // unanswered request, and reads no further ones. Bytes pass in small pieces, so that few requests are read before the

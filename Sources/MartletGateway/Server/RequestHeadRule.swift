@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-1: heads of HTTP/1.1 that are refused before anything of the request is carried out. Two servers on the way may read
-// such a head differently, and then one of them takes a part of a body for a request. Source: RFC 9112, sections 3.2 and
-// 6.1. The parser below refuses the rest: several lengths, or a length beside a transfer coding. Rests on NIO.
+// Refuses HTTP/1.1 request heads before anything of the request is carried out (GW-1). Two servers on the way may read such a
+// head differently, and then one of them takes a part of a body for a request. Source: RFC 9112, sections 3.2 and 6.1. The
+// parser below refuses the rest: several lengths, or a length beside a transfer coding. Rests on NIO.
 
 import NIOHTTP1
 

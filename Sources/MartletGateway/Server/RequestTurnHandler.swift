@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-5: tells PeerBytesHandler of the requests and answers of an HTTP/1.1 connection, and of the streams of an HTTP/2
-// connection. As the handler that every answer passes, it also adds `Date` (RFC 9110, section 6.6.1). Rests on
+// Tells PeerBytesHandler when requests begin and answers end, on an HTTP/1.1 connection and on the streams of an HTTP/2
+// connection (OPS-5). As the handler that every answer passes, it also adds `Date` (RFC 9110, section 6.6.1). Rests on
 // PeerBytesHandler, LastAnswerHandler and NIO.
 
 import HTTPTypes

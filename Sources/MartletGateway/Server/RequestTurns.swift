@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-5: the order of requests on an HTTP/1.1 connection. The next request is read when every earlier one is answered.
-// Bytes outside a body pass in pieces so small that a piece holds no more than `httpPipelinedMax` requests; the bytes of a
-// body pass as far as its declared length. So a client may write any number of requests at once: the rest waits unread,
-// and then the client's own writes wait.
+// Decides when the next request on an HTTP/1.1 connection is read (OPS-5). The next request is read when every earlier one is
+// answered. Bytes outside a body pass in pieces so small that a piece holds no more than `httpPipelinedMax` requests; the
+// bytes of a body pass as far as its declared length. So a client may write any number of requests at once: the rest waits
+// unread, and then the client's own writes wait.
 //
 // A body without a declared length comes in chunks. Sizes, extensions and trailers of chunks are no content, so the bound
 // on a body does not count them, and they have a bound of their own. The value decides, and does not act. Rests on NIO.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-11: the certificate of a door, which a reload replaces. A handshake asks for the certificate in use, so the
-// settings of TLS and the listening socket stay. Rests on EditedText and swift-nio-ssl.
+// A door's certificate, which can be reloaded while the door serves (OPS-11). A handshake asks for the certificate in use, so
+// the settings of TLS and the listening socket stay. Rests on EditedText and swift-nio-ssl.
 
 import Glibc
 package import Logging

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-5: ends the connection of a peer that sends a request, or reads an answer, a byte at a time, because the
-// connection takes resources from other peers. Rests on LastAnswerHandler and NIO.
+// Closes the connection of a peer that sends a request, or reads an answer, a byte at a time: it ties up what other peers need
+// (OPS-5). Rests on LastAnswerHandler and NIO.
 
 import NIOCore
 import NIOHTTPTypes

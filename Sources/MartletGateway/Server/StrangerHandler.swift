@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-15: counts the requests of strangers on an HTTP/1.1 connection or an HTTP/2 stream. A decoded head of HTTP/2 can be
-// a hundred times as long as its bytes on the network, and a peer may read no answer. A request therefore counts from its
-// head until its answer is written: with the bytes of the head, of the answer, and what the server keeps for a request.
-// The bytes of the body count in Responder.
+// Counts the memory of strangers' requests on an HTTP/1.1 connection or an HTTP/2 stream (GW-15). A decoded head of HTTP/2 can
+// be a hundred times as long as its bytes on the network, and a peer may read no answer. A request therefore counts from its
+// head until its answer is written: with the bytes of the head, of the answer, and what the server keeps for a request. The
+// bytes of the body count in Responder.
 //
 // A request past the bounds is refused: a stream is reset with REFUSED_STREAM, after which a client may repeat the
 // request; on HTTP/1.1 the answer is 503. Rests on StrangerMemory and NIO.

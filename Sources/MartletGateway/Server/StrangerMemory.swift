@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-15: memory of requests without a right credential: heads, bodies, unread answers, and what the server keeps for a
-// request. Such requests have a small memory of their own, and an address has a part of that memory.
+// Bounds the memory of requests without a valid credential: heads, bodies, unread answers, and what the server keeps for a
+// request (GW-15). Such requests have a small memory of their own, and an address has a part of that memory.
 //
 // When the memory is full, the address with most bytes loses its oldest request, so that slow bodies of few addresses
 // do not close the door to others. A newcomer whose address itself holds most is refused. A search looks at the

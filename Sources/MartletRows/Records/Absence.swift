@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When STO-1 counts the messages of an instance: while the instance has no connection, and while its doze holds back
-// messages of normal priority. Rests on the records.
+// When an instance's messages count against the limit of stored messages (STO-1): while it has no connection, and while its
+// doze holds back messages of normal priority. Rests on the records.
 
 public import MartletBase
 
@@ -36,7 +36,7 @@ public struct Absence: Sendable, Hashable {
         entry.sequence > from && entry.sequence <= through && isKept(entry)
     }
 
-    /// Whether a message from before the absence takes up one of the places that STO-1 allows.
+    /// Whether a message from before the absence takes one of the places for stored messages (STO-1).
     package func carries(_ entry: LogEntry) -> Bool {
         entry.sequence <= from && !entry.isAcknowledged && isKept(entry)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-11: instances that a foreign push service reaches. An instance has at most one bridge address, and an address
-// belongs to at most one instance of a project. A project has keys that sign its requests to each service. Rests on
+// The records of instances that a foreign push service reaches (GW-11). An instance has at most one bridge address, and an
+// address belongs to at most one instance of a project. A project has keys that sign its requests to each service. Rests on
 // MartletBase and MartletCrypto.
 
 public import MartletBase

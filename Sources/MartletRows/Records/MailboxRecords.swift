@@ -134,7 +134,7 @@ public struct LogEntry: Sendable, Hashable {
         self.isAcknowledged = isAcknowledged
     }
 
-    /// Whether STO-1 counts the entry: a message without a collapse key, or an opaque message.
+    /// Whether the entry counts against the limit of stored messages (STO-1): it has no collapse key, or is opaque.
     package var isPlain: Bool {
         switch content {
         case .message(nil), .opaque: true
@@ -169,8 +169,8 @@ public struct MailboxState: Sendable, Hashable {
     public var discardedCount: UInt64
     /// OPS-7: the notice's stream ID that no message has. 0: the notice has the ID of the last discarded message.
     public var noticeStreamID: MessageSequence = .none
-    /// The connection was lost in an earlier run of the broker, and its end is not written into the state yet. Until
-    /// then, the messages that STO-1 counts are unknown.
+    /// The connection was lost in an earlier run of the broker, and its end is not written into the state yet. Until then it is
+    /// unknown which messages count against the limit (STO-1).
     public var hasLostConnection = false
 
     /// Makes the state of a mailbox. By default, the instance has no connection and no messages were discarded.

@@ -64,7 +64,8 @@ package struct MessageRecord {
         /// MSG-11: an opaque message, with the digest of its topic, if any.
         case opaque(CollapseDigest?)
 
-        /// Whether the rules for collapsible messages hold (COL-3, COL-4), and STO-1 does not.
+        /// Whether the message counts against the collapse keys and the throttle (COL-3, COL-4) and not against the 100 stored
+        /// messages (STO-1).
         package var isCollapsible: Bool {
             switch self {
             case .none, .opaque: false

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GRP-1 to GRP-5: works out the result of each group request from the models' lists, and compares the result with the
-// committed outcome. For a message to a group, compares the sender's answer with the members for which the message
-// was accepted. Rests on GroupModel.
+// Checks the result of every group request against the models' lists (GRP-1 to GRP-5). For a message to a group, compares the
+// sender's answer with the members for which the message was accepted. Rests on GroupModel.
 
 import MartletBase
 import MartletEngine

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UPS-1, GRP-7: a device's message is accepted once and comes to a sender at least once. The message does not come to
-// a connection begun after the message was acknowledged or had expired. Rests on the models.
+// Checks that every message from a device is accepted once and reaches a sender at least once (UPS-1, GRP-7). The message does
+// not come to a connection begun after the message was acknowledged or had expired. Rests on the models.
 
 import MartletBase
 import MartletEngine

@@ -268,7 +268,7 @@ final class Oracle {
         }
     }
 
-    /// Sends the message to the part of its audience that QUO-1 allows.
+    /// Sends the message to those of its audience that are below their limits per minute and per hour (QUO-1).
     func distribute(
         _ message: MessageModel, to audience: Set<Int>, from start: Instant, sequence: UInt64?
     ) {

@@ -12,7 +12,7 @@ package enum Canary: String, CaseIterable, Sendable {
     case fanout
     /// The scheduler gives two turns to some projects, and a single turn to the rest.
     case share
-    /// A device is sent one message more than QUO-1 allows.
+    /// A device is sent one message more than its limit per minute or per hour allows (QUO-1).
     case quota
     /// Messages of devices are accepted and not kept.
     case upstream

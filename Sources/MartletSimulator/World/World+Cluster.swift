@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-7: the troubles of a cluster's nodes and of its log, and the comparison of the stores. Nodes are killed, stopped,
-// frozen and cut off; servers of the log stop, are promoted, and break waits. Then all troubles end, and all nodes have
-// one history. Rests on World and SimulatedCluster.
+// Makes trouble for a cluster's nodes and its log, then compares the nodes' stores (OPS-7). Nodes are killed, stopped, frozen
+// and cut off; servers of the log stop, are promoted, and break waits. Then all troubles end, and all nodes have one history.
+// Rests on World and SimulatedCluster.
 
 import Martlet
 import MartletBase

@@ -91,9 +91,9 @@ struct WorldPlan {
         case 15: makeFanouts(&random)
         default: makeMixed(&random)
         }
-        // A failed commit can keep the beginning of a connection from the store. If the connection ends before the
-        // store is told again, the time counts as absence, and STO-1 may discard held-back messages. A broker alone may
-        // give the notice the stream ID of a message that the device has.
+        // A failed commit can keep the beginning of a connection from the store. If the connection ends before the store is
+        // told again, the time counts as absence, and held-back messages may be discarded as too many (STO-1). A broker alone
+        // may give the notice the stream ID of a message that the device has.
         if !hasKnown, failedCommitChance > 0 { limits.storedPerInstanceMax = 0 }
     }
 

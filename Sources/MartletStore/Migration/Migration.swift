@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-3: brings a data folder of an older format to this program's format. The old files stay as they are. A copy of
-// the data file and of the journal is made in the folder `migrating`, the journal's records are repeated in the copy,
-// and the steps of `MigrationSteps` change the copy row by row. Then the copy takes the place of the old files:
+// Migrates a data folder from an older format to this program's (OPS-3). The old files stay as they are. A copy of the data
+// file and of the journal is made in the folder `migrating`, the journal's records are repeated in the copy, and the steps of
+// `MigrationSteps` change the copy row by row. Then the copy takes the place of the old files:
 //
 //   folder on disk                                     what an opening does
 //   `migrating`                                        the old store is whole: begins anew

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-11: the registrations of pages that use the web SDK of the original system. The page subscribes at its browser's
-// own push service, and registers the subscription here for a token. The key of the SDK's configuration is a
-// registration key of the project (REG-7). Scripts of every origin may ask, because the key lies in each page. Rests on
-// Broker and MartletGateway.
-// Source: the web SDK's requests to `registrations`.
+// Takes the registrations of web pages that use FCM's web SDK (GW-11). The page subscribes at its browser's own push service,
+// and registers the subscription here for a token. The key of the SDK's configuration is a registration key of the project
+// (REG-7). Scripts of every origin may ask, because the key lies in each page. Rests on Broker and MartletGateway. Source: the
+// web SDK's requests to `registrations`.
 
 package import Martlet
 package import MartletGateway

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-11: the push services of browsers, as the door to push services hands messages to them. A message for a page is
-// the object that the web SDK reads, encrypted to the page's subscription (RFC 8291), and sent with a token of the
-// project's key (RFC 8292). An endpoint of this broker's own Web Push door gets the message without HTTP. Rests on
-// MartletPush and MartletBridge.
+// Hands messages for web pages to the push services of their browsers (GW-11). A message for a page is the object that the web
+// SDK reads, encrypted to the page's subscription (RFC 8291), and sent with a token of the project's key (RFC 8292). An
+// endpoint of this broker's own Web Push door gets the message without HTTP. Rests on MartletPush and MartletBridge.
 
 package import Martlet
 package import MartletBridge

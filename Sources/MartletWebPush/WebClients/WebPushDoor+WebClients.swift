@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-11: messages of this broker to user agents of its own Web Push door. They need no HTTP: an endpoint leads to an
-// instance of the door, and the encrypted message is an opaque message (MSG-11) to it. Rests on Endpoints and Broker.
+// Hands messages to user agents of this broker's own Web Push door, without HTTP (GW-11). They need no HTTP: an endpoint leads
+// to an instance of the door, and the encrypted message is an opaque message (MSG-11) to it. Rests on Endpoints and Broker.
 
 import Martlet
 import MartletBridge

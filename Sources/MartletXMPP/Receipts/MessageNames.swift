@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RCP-1: the IDs that app servers gave to messages with receipts. A receipt of a device names the broker's message, and
-// the app server knows the message by its own ID. The IDs stand in the file `xmpp.receipts` of the data folder, a line
-// for each, so that a receipt after a restart names the ID too:
+// Remembers the IDs that app servers gave to messages with receipts, so that a receipt can name them (RCP-1). A receipt of a
+// device names the broker's message, and the app server knows the message by its own ID. The IDs stand in the file
+// `xmpp.receipts` of the data folder, a line for each, so that a receipt after a restart names the ID too:
 //
 //     NUMBER END PROJECT ID        END in milliseconds since 1970, ID in Base64
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RCP-1: the receipts of one project for its connections over XMPP. The store keeps receipts until they are taken up to
-// an event; app servers acknowledge in any order. The desk stands between the two:
+// Hands a project's receipts to its XMPP connections, and keeps them until they are acknowledged (RCP-1). The store keeps
+// receipts until they are taken up to an event; app servers acknowledge in any order. The desk stands between the two:
 //
 //     readThrough   receipts up to this event were read, and are
 //       held        with a connection, until its acknowledgement or its end;

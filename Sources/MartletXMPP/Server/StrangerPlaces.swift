@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NET-6: the connections whose app servers have not signed in. Their number is bounded, and the part of one address. At
-// the bound the address with most connections loses its oldest, so a flood from one place costs the flood alone. Rests
-// on PeerAddress.
+// The connections whose app servers have not signed in (NET-6). Their number is bounded, and the part of one address. At the
+// bound the address with most connections loses its oldest, so a flood from one place costs the flood alone. Rests on
+// PeerAddress.
 
 import MartletTransport
 import Synchronization

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-10: metrics of an XMPP connection server, among those of its broker: open connections, messages by kind, and ended
-// streams by the error. Rests on swift-metrics.
+// The XMPP connection server's metrics, among those of its broker: open connections, messages by kind, and ended streams by
+// error (OPS-10). Rests on swift-metrics.
 
 import CoreMetrics
 import Martlet

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-10: the XMPP connection server as a service of a process: listening sockets with TLS from the first byte, the
-// certificate and its reload, and the shutdown, at which app servers finish what is unacknowledged. Rests on ServerCore
-// and NIO.
+// The XMPP connection server as a service in the process: its TLS listeners, the certificate and its reload, and a shutdown in
+// which app servers finish what is unacknowledged (GW-10). Rests on ServerCore and NIO.
 
 import Glibc
 import Logging

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// QUO-1: exact limits on the messages to a device in a minute and in an hour. The buckets are kept only in memory, so
-// a broker begins with full buckets. Tokens taken in a failed transaction are given back. Rests on ProjectRates.
+// Limits the messages to one device per minute and per hour, exactly (QUO-1). The buckets are kept only in memory, so a broker
+// begins with full buckets. Tokens taken in a failed transaction are given back. Rests on ProjectRates.
 
 package import MartletBase
 package import MartletRows

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// QUO-1 for one project. The virtual device is an imagined device that gets all messages of the project. No device
-// gets more messages than the virtual device. While the virtual device has tokens, no device is over a limit. The
-// project then only notes the recipients of each message since the virtual device's buckets were last full.
+// Applies the limits on messages to one device to a whole project, and mostly without a bucket per device (QUO-1). The virtual
+// device is an imagined device that gets all messages of the project. No device gets more messages than the virtual device.
+// While the virtual device has tokens, no device is over a limit. The project then only notes the recipients of each message
+// since the virtual device's buckets were last full.
 //
 // When the virtual device has no token, or the notes become too long, the project is armed: the buckets of all
 // devices are computed from the notes. They are kept until the virtual device's buckets are full again, because all

@@ -71,7 +71,7 @@ struct RateLimit {
     }
 }
 
-/// Two values, for the two limits of QUO-1.
+/// Two values: for the limit per minute and the limit per hour on messages to one device (QUO-1).
 struct RatePair<Value> {
     var minute: Value
     var hour: Value
@@ -84,7 +84,7 @@ struct RatePair<Value> {
 
 extension RatePair: Sendable where Value: Sendable {}
 
-/// The two limits of QUO-1.
+/// The limits on messages to one device, per minute and per hour (QUO-1).
 struct RateLimits {
     let minute: RateLimit
     let hour: RateLimit

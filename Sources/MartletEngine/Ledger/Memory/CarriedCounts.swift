@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Upper bounds for the messages of a log that STO-1 counts. Without a bound, the log of a device that connects often
-// and never acknowledges would be read from the start for each absence. With the bound, a transaction adds the
-// messages since the last look, and reads the whole log only if the bound is above the limit. Acknowledgements only
-// lower the true number, so the bound holds without news of them. Rests on Absence.
+// Upper bounds for the messages of a log that count against the limit of stored messages (STO-1). Without a bound, the log of
+// a device that connects often and never acknowledges would be read from the start for each absence. With the bound, a
+// transaction adds the messages since the last look, and reads the whole log only if the bound is above the limit.
+// Acknowledgements only lower the true number, so the bound holds without news of them. Rests on Absence.
 
 import MartletBase
 import MartletRows

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-13: the channels of Web Push user agents. A channel is an instance. The store has a digest in place of the user
-// agent's secret ID, so a copy of the store lets no one in. Rests on the rows.
+// The channels of Web Push user agents (GW-13). A channel is an instance. The store has a digest in place of the user agent's
+// secret ID, so a copy of the store lets no one in. Rests on the rows.
 
 package import MartletBase
 package import MartletRows

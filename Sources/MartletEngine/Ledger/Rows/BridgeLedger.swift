@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-11: where foreign push services reach instances, the way back from an address to its instance, and the keys of
-// projects for these services. Rests on the rows.
+// Where foreign push services reach instances, which instance an address belongs to, and the projects' keys for these services
+// (GW-11). Rests on the rows.
 
 package import MartletBase
 package import MartletRows

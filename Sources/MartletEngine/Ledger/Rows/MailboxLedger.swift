@@ -44,7 +44,8 @@ package struct MailboxLedger: Ledger {
         invariant(state.seen >= before.seen, "An instance was last seen no earlier than before.")
         try raw.put(.mailboxes, .ordinal(ordinal, in: project), MailboxRow.bytes(state))
     }
-    /// The instance has no connection any more. STO-1 counts the messages behind `position`.
+    /// The instance has no connection any more. From here on, messages behind `position` count against the limit of stored
+    /// messages (STO-1).
     func leave(
         _ ordinal: Ordinal, in project: ProjectNumber, position: MessageSequence
     ) throws(StorageError) {

@@ -179,8 +179,8 @@ package struct Expiring: Ledger {
         return try MessageRecord(found)
     }
 
-    /// Whether an expired message can be deleted without reading a log. Two conditions must hold. The project has so
-    /// few messages without a collapse key that no instance can have lost messages by STO-1. If the message is
+    /// Whether an expired message can be deleted without reading a log. Two conditions must hold. The project has so few
+    /// messages without a collapse key that no instance can have lost messages to a full mailbox (STO-1). If the message is
     /// collapsible, there is no earlier collapsible message that it could have replaced or pushed out (COL-1, COL-3).
     private func isHarmless(
         _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, limits: MailboxLimits

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REP-1: acknowledgements come by the thousand, and each passes the fanouts between two marks of its instance.
-// Devices that got the same messages acknowledge them together, so their marks move alike: they form a cohort. The
-// number of instances in a cohort that took a fanout is then the size of an intersection of two sets, the recipients
-// and the cohort, whatever the number of instances. Rests on MartletBits.
+// Counts deliveries when acknowledgements come by the thousand (REP-1). Each acknowledgement passes the fanouts between two
+// marks of its instance. Devices that got the same messages acknowledge them together, so their marks move alike: they form a
+// cohort. The number of instances in a cohort that took a fanout is then the size of an intersection of two sets, the
+// recipients and the cohort, whatever the number of instances. Rests on MartletBits.
 
 import MartletBase
 import MartletBits

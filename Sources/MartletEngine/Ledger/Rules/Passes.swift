@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REP-1: when an acknowledgement moves an instance's marks, every message between the old and the new mark counts as
-// delivered. Expired messages are an exception, because they are not entries any more. Messages in the inbox are
-// counted as the marks move, before their rows are deleted. Fanouts are counted when all acknowledgements of a
-// command are known. Rests on Outcomes and PassTable.
+// Counts as delivered every message between an instance's old and new mark when an acknowledgement moves the marks (REP-1).
+// Expired messages are an exception, because they are not entries any more. Messages in the inbox are counted as the marks
+// move, before their rows are deleted. Fanouts are counted when all acknowledgements of a command are known. Rests on Outcomes
+// and PassTable.
 
 import MartletBase
 import MartletBits
