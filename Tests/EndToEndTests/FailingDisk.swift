@@ -49,7 +49,11 @@ final class FailingDisk {
     init(in folder: URL) throws {
         rules = folder.appending(path: "failing-disk")
         try Data().write(to: rules)
-        environment = ["LD_PRELOAD": try Self.library.get().path, "FAILING_DISK": rules.path]
+        // A tool that looks at the tests may have a library of its own there.
+        let others = ProcessInfo.processInfo.environment["LD_PRELOAD"].map { ":" + $0 } ?? ""
+        environment = [
+            "LD_PRELOAD": try Self.library.get().path + others, "FAILING_DISK": rules.path,
+        ]
     }
 
     /// From now on these faults, in place of the former ones.

@@ -29,12 +29,15 @@ public final class PrometheusRegistry: MetricsFactory, Sendable {
 
     /// All measurements as text, in the order of names and labels.
     public var text: String {
-        let families = state.withLock { $0.families }
+        // Lists of their own: a held dictionary is copied whole when the next series is made.
+        let families = state.withLock { state in
+            state.families.map { (name: $0.key, kind: $0.value.kind, series: Array($0.value.series)) }
+        }
         var lines: [String] = []
-        for (name, family) in families.sorted(by: { $0.key < $1.key }) {
-            lines.append("# TYPE \(name) \(family.kind)")
+        for family in families.sorted(by: { $0.name < $1.name }) {
+            lines.append("# TYPE \(family.name) \(family.kind)")
             for (labels, series) in family.series.sorted(by: { $0.key < $1.key }) {
-                series.write(name, labels, into: &lines)
+                series.write(family.name, labels, into: &lines)
             }
         }
         return lines.map { $0 + "\n" }.joined()
