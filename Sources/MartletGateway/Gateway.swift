@@ -21,6 +21,7 @@ public final class Gateway: Sendable {
     package let retries: RetryTable
     /// GW-15: memory of requests without a right credential.
     let strangers = StrangerMemory()
+    let longBodies = LongBodies()
     private let refusalLog: RefusalLog
     /// A hook for tests: called before a route's handler. The gateway refuses the call with the returned error.
     private let fault: (@Sendable (GatewayCall) -> GatewayError?)?

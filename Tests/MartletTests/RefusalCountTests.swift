@@ -4,13 +4,12 @@
 
 import Glibc
 import Logging
+import Martlet
 import MartletBase
 import MartletEngine
 import MartletRows
 import MartletWire
 import Testing
-
-@testable import Martlet
 
 @Suite("Counted refusals", .timeLimit(.minutes(2)))
 struct RefusalCountTests {

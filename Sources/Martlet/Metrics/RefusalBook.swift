@@ -4,22 +4,21 @@
 // it refuses before a command is made, the embedding API what it throws by itself. A noisy sender is then seen in the
 // metrics, in `martlet top`, in the console, and in a line of the log once a minute. Rests on MartletBase.
 
-import MartletBase
-import MartletRows
+package import MartletBase
 import Synchronization
 
 /// The refusals of a broker since its start.
-final class RefusalBook: Sendable {
+package final class RefusalBook: Sendable {
     /// Projects that are told apart, as many as a list of loads has: those with the first refusals. Further projects count
     /// together, so that the series stay bounded and never fall.
-    static let projectsMax = Gauges.projectsMax
+    package static let projectsMax = Gauges.projectsMax
     /// Nanoseconds between two lines of the log.
     private static let lineNanoseconds: UInt64 = 60_000_000_000
     /// Projects and causes that a line names.
     private static let namedMax = 5
 
     /// In whose name a request was refused.
-    enum Owner: Hashable {
+    package enum Owner: Hashable {
         /// A peer whose project is not known: nobody has welcomed it, or it is an administrator.
         case nobody
         case project(ProjectNumber)
@@ -27,17 +26,17 @@ final class RefusalBook: Sendable {
         case others
     }
 
-    struct Entry {
-        var owner: Owner
-        var cause: ErrorWord
-        var count: UInt64
+    package struct Entry {
+        package var owner: Owner
+        package var cause: ErrorWord
+        package var count: UInt64
     }
 
     /// The refusals since the line before.
-    struct Line {
-        var count: UInt64
+    package struct Line {
+        package var count: UInt64
         /// The most frequent ones.
-        var entries: [Entry]
+        package var entries: [Entry]
     }
 
     private struct State {
@@ -51,7 +50,9 @@ final class RefusalBook: Sendable {
 
     private let state = Mutex(State())
 
-    func count(_ cause: ErrorWord, in project: ProjectNumber?) {
+    package init() {}
+
+    package func count(_ cause: ErrorWord, in project: ProjectNumber?) {
         state.withLock { state in
             var owner = project.map { Owner.project($0) } ?? .nobody
             if state.counts.count >= Self.projectsMax, state.counts[owner] == nil {
@@ -65,7 +66,7 @@ final class RefusalBook: Sendable {
     /// - Parameters:
     ///   - others: the name of all projects that are not told apart.
     ///   - find: reads the IDs of projects. A project whose ID cannot be read now is left out.
-    func counts(
+    package func counts(
         others: String, _ find: ([ProjectNumber]) -> [ProjectNumber: String]
     ) -> [(project: String, cause: ErrorWord, count: UInt64)] {
         let unknown = state.withLock { state in
@@ -95,7 +96,7 @@ final class RefusalBook: Sendable {
     }
 
     /// The line that is due: at the first refusal, and a minute after the line before if there were more.
-    func takeLine(at nanoseconds: UInt64) -> Line? {
+    package func takeLine(at nanoseconds: UInt64) -> Line? {
         state.withLock { state in
             if let last = state.lastLine, nanoseconds &- last < Self.lineNanoseconds { return nil }
             var entries: [Entry] = []

@@ -16,7 +16,8 @@ extension Route {
                 refusal: { $0.groupAnswer }
             ) { (call, gateway) in
                 try call.checkSender()
-                let key = try await GroupRequest(call).perform(in: gateway)
+                let request = try await gateway.reading(call, GroupRequest.init)
+                let key = try await request.perform(in: gateway)
                 return .json(.object(["notification_key": .string(key)]))
             },
             Route(

@@ -18,8 +18,9 @@ extension Route {
                     "The header project_id names another sender than the credential's.")
             }
             let isForm = call.hasContentType("application/x-www-form-urlencoded")
-            let request =
+            let request = try await gateway.reading(call) { (call) throws(GatewayError) in
                 isForm ? try LegacyRequest(form: call.body) : try LegacyRequest(body: call.body)
+            }
             let answer = try await answer(to: request, call, gateway)
             return isForm ? answer.inPlainText : answer
         }

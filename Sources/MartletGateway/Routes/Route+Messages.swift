@@ -14,7 +14,9 @@ extension Route {
                     "A request for a message has at most \(Limits.httpMessageBytesMax) bytes.",
                     field: "message")
             }
-            let request = try MessageRequest(body: call.body)
+            let request = try await gateway.reading(call) { (call) throws(GatewayError) in
+                try MessageRequest(body: call.body)
+            }
             return try await gateway.send(request.message, of: call) { receipt in
                 try receipt.requireMember()
                 // A dry run has no message number, but SDKs expect a name of the usual form.

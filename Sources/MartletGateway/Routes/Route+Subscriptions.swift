@@ -93,7 +93,7 @@ private struct Subscription {
     }
 
     static func create(_ call: GatewayCall, _ gateway: Gateway) async throws -> GatewayAnswer {
-        let said = try topicName(in: call)
+        let said = try await gateway.reading(call, topicName)
         guard let name = call.parameter("topicName") ?? call.parameter("topic_name") ?? said
         else {
             throw GatewayError(
@@ -109,7 +109,7 @@ private struct Subscription {
     }
 
     static func patch(_ call: GatewayCall, _ gateway: Gateway) async throws -> GatewayAnswer {
-        _ = try topicName(in: call)
+        _ = try await gateway.reading(call, topicName)
         let found = try Subscription(call)
         if try !found.exists(in: gateway) {
             guard call.allowsMissing else { throw found.missing }
@@ -119,7 +119,7 @@ private struct Subscription {
     }
 
     /// The topic's name in a body with a `TopicSubscription`. The other fields are checked and ignored.
-    private static func topicName(in call: GatewayCall) throws(GatewayError) -> String? {
+    private static func topicName(_ call: GatewayCall) throws(GatewayError) -> String? {
         var body = try RequestObject(body: call.body)
         _ = try body.take("name")?.text()
         _ = try body.take("create_time")?.text()

@@ -8,13 +8,13 @@ import Martlet
 extension Route {
     static let instanceTopics = [
         instanceTopic("iid:batchAdd", .post, "iid/v1:batchAdd") { (call, gateway) in
-            try await TopicBatch(call).change(.subscribe, in: gateway)
+            try await gateway.reading(call, TopicBatch.init).change(.subscribe, in: gateway)
         },
         instanceTopic("iid:batchRemove", .post, "iid/v1:batchRemove") { (call, gateway) in
-            try await TopicBatch(call).change(.unsubscribe, in: gateway)
+            try await gateway.reading(call, TopicBatch.init).change(.unsubscribe, in: gateway)
         },
         instanceTopic("iid:batchImport", .post, "iid/v1:batchImport") { (call, gateway) in
-            try await AppleImport(call).run(in: gateway)
+            try await gateway.reading(call, AppleImport.init).run(in: gateway)
         },
         instanceTopic("iid/topics:add", .post, "iid/v1/{token}/rel/topics/{topic}") {
             (call, gateway) in
