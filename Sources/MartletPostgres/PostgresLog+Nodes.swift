@@ -70,7 +70,7 @@ extension PostgresLog {
                (extract(epoch from clock_timestamp()) * 1000000)::bigint, null
         """
 
-    /// And of kind 2: the wishes of operators.
+    /// The same, and the wishes of operators, which are of kind 2.
     private static let exchangeWithWishes =
         exchange + """
 

@@ -60,10 +60,11 @@ struct RegistrationTests {
             try word("tides", String(repeating: "A", count: 32), instance.keyDigest)
                 == .unregistered)
         #expect(try word("other", token, instance.keyDigest) == .unregistered)
-        #expect(try word("nowhere", token, instance.keyDigest) == .notFound)
-        #expect(try word("", token, instance.keyDigest) == .notFound)
+        #expect(try word("nowhere", token, instance.keyDigest) == .unregistered)
+        #expect(try word("", token, instance.keyDigest) == .unregistered)
         #expect(
-            try word(String(repeating: "p", count: 600), token, instance.keyDigest) == .notFound)
+            try word(String(repeating: "p", count: 600), token, instance.keyDigest)
+                == .unregistered)
         #expect(try word("tides", "short", instance.keyDigest) == .invalidArgument)
     }
 

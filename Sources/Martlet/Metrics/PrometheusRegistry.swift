@@ -31,7 +31,9 @@ public final class PrometheusRegistry: MetricsFactory, Sendable {
     public var text: String {
         // Lists of their own: a held dictionary is copied whole when the next series is made.
         let families = state.withLock { state in
-            state.families.map { (name: $0.key, kind: $0.value.kind, series: Array($0.value.series)) }
+            state.families.map {
+                (name: $0.key, kind: $0.value.kind, series: Array($0.value.series))
+            }
         }
         var lines: [String] = []
         for family in families.sorted(by: { $0.name < $1.name }) {

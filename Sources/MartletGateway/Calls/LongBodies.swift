@@ -15,7 +15,7 @@ package final class LongBodies: Sendable {
 
     private struct State {
         var freeCount: Int
-        /// Those who wait, by project.
+        /// Requests of each project that wait for a turn, in the order of their coming.
         var waiting: [String: [CheckedContinuation<Void, Never>]] = [:]
         /// The projects that wait, in the order of their turns.
         var order: [String] = []
@@ -77,7 +77,8 @@ extension Gateway {
         _ call: GatewayCall, _ read: (GatewayCall) throws(GatewayError) -> Request
     ) async throws(GatewayError) -> Request {
         guard call.body.count >= LongBodies.bytesMin else { return try read(call) }
-        return try await longBodies.turn(of: call.caller?.projectID ?? "") { () throws(GatewayError) in
+        return try await longBodies.turn(of: call.caller?.projectID ?? "") {
+            () throws(GatewayError) in
             try read(call)
         }
     }
