@@ -64,12 +64,15 @@ package struct DeliveryLedger: Sendable {
         unconfirmed.removeFirst(Self.place(after: confirmedThrough, in: unconfirmed))
     }
 
+    /// Whether the broker has confirmed the acknowledgement of a message, so that it delivers the message no more.
+    package func isConfirmed(_ streamID: UInt64) -> Bool { streamID <= confirmedThrough }
+
     /// Records the arrival of a stored message, or of the notice of discarded messages.
     /// - Returns: true if the message is new to the application.
     package mutating func deliver(_ streamID: UInt64) -> Bool {
         let isLate = streamID < deliveredThrough
         deliveredThrough = max(deliveredThrough, streamID)
-        if streamID <= confirmedThrough || Self.contains(streamID, in: unconfirmed) {
+        if isConfirmed(streamID) || Self.contains(streamID, in: unconfirmed) {
             acknowledgeSoon(streamID, isLate: isLate)
             return false
         }

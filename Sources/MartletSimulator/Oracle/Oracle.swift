@@ -435,6 +435,13 @@ final class Oracle {
         return min(deleted.streamID, discarded)
     }
 
+    /// TTL-4: a message came whose acknowledgement the broker had confirmed. A device that was restarted has forgotten the
+    /// mark, and would hand the message to its application again.
+    func repeated(_ id: Int, to instance: InstanceModel) {
+        guard !mayRepeat() else { return }
+        fail("message \(id) came to instance \(instance.number) after its confirmation")
+    }
+
     func taken(_ id: Int, by instance: InstanceModel) {
         takenCount += 1
         let mayRepeat = mayRepeat() || instance.mayTakeAgain.contains(id)

@@ -222,7 +222,10 @@ final class SimulatedDevice: SimulatedClient {
 
     private func received(_ deliver: Deliver) {
         guard let id = oracle.delivered(deliver, to: instance) else { return }
-        if deliver.isStored, !ledger.deliver(deliver.streamID) { return acknowledgeSoon() }
+        if deliver.isStored {
+            if ledger.isConfirmed(deliver.streamID) { oracle.repeated(id, to: instance) }
+            guard ledger.deliver(deliver.streamID) else { return acknowledgeSoon() }
+        }
         queue(.message(id: id, streamID: deliver.streamID, isStored: deliver.isStored))
     }
 
