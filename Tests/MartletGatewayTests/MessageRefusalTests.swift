@@ -100,7 +100,7 @@ private let refusals: [(String, String, String, String?)] = [
     (
         "a number that is too large", #""android":{"notification":{"notification_count":1e12}}"#,
         "Invalid value at 'message.android.notification.notification_count' (TYPE_INT32), "
-            + "1000000000000.0", "message.android.notification.notification_count"
+            + "1e12", "message.android.notification.notification_count"
     ),
     (
         "a duration without s", #""android":{"ttl":"5"}"#,

@@ -322,7 +322,7 @@ struct MessageRequestTests {
     @Test(
         "GW-1 MSG-5 numbers of free parts keep their digits",
         arguments: [
-            (#""apns":{"payload":{"n":18446744073709551615}}"#, Platform.apple, "custom n="),
+            (#""apns":{"payload":{"aps":{},"n":18446744073709551615}}"#, Platform.apple, "custom n="),
             (#""apns":{"payload":{"aps":{"n":18446744073709551615}}}"#, .apple, "aps n="),
             (#""webpush":{"notification":{"n":18446744073709551615}}"#, .web, "option n="),
         ])
@@ -341,7 +341,7 @@ struct MessageRequestTests {
             (#""android":{"data":{N}}"#, .android, "data"),
             (#""webpush":{"data":{N}}"#, .web, "data"),
             (#""webpush":{"notification":{N}}"#, .web, "option"),
-            (#""apns":{"payload":{N}}"#, .apple, "custom"),
+            (#""apns":{"payload":{"aps":{},N}}"#, .apple, "custom"),
             (#""apns":{"payload":{"aps":{N}}}"#, .apple, "aps"),
             (#""apns":{"payload":{"aps":{"alert":{N}}}}"#, .apple, "aps alert"),
         ])
