@@ -322,7 +322,10 @@ struct MessageRequestTests {
     @Test(
         "GW-1 MSG-5 numbers of free parts keep their digits",
         arguments: [
-            (#""apns":{"payload":{"aps":{},"n":18446744073709551615}}"#, Platform.apple, "custom n="),
+            (
+                #""apns":{"payload":{"aps":{},"n":18446744073709551615}}"#, Platform.apple,
+                "custom n="
+            ),
             (#""apns":{"payload":{"aps":{"n":18446744073709551615}}}"#, .apple, "aps n="),
             (#""webpush":{"notification":{"n":18446744073709551615}}"#, .web, "option n="),
         ])
