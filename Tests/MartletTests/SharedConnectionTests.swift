@@ -153,7 +153,10 @@ struct SharedConnectionTests {
                     projectID: other, token: good.token, deviceKey: good.deviceKey,
                     state: .active, unconfirmed: []), .unregistered
             ),
-            (.newDevice(projectID: "none", appName: "com.example", platform: .web), .notFound),
+            (
+                .newDevice(projectID: "none", appName: "com.example", platform: .web),
+                .permissionDenied
+            ),
             (.newDevice(projectID: other, appName: "", platform: .web), .invalidArgument),
             (.sender(projectID: good.project, serverKey: test.serverKey), .invalidArgument),
             (.administrator(administratorKey: "x", projectID: ""), .invalidArgument),

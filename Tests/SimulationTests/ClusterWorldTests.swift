@@ -17,7 +17,7 @@ struct ClusterWorldTests {
     /// Worlds that have found a canary, so that a run need not search for one. After a change of the broker others may.
     private static let firstFound: [ClusterCanary: UInt64] = [
         .fence: 6, .doubt: 6, .warning: 42, .blindTakeover: 18, .lease: 600, .answer: 1,
-        .reading: 18, .overtaken: 480,
+        .reading: 18, .overtaken: 380,
     ]
 
     /// Runs worlds until enough have failed, on a thread that may wait.
