@@ -98,7 +98,7 @@ class Broker:
         connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=60)
         try:
             connection.request("POST", path, json.dumps(body), {
-                "Authorization": "key=" + self.server_key, "Content-Type": "application/json"})
+                "Authorization": "Bearer " + self.server_key, "Content-Type": "application/json"})
             answer = connection.getresponse()
             text = answer.read()
             return answer.status, json.loads(text) if text.startswith(b"{") else text
@@ -507,7 +507,9 @@ def poison(broker):
     tokens = [apns_token() for _ in range(2500)]
     registered = [one for start in range(0, 2500, 100) for one in broker.imported(tokens[start:start + 100])]
     sender = broker.sender()
-    sender.request("CHANGE_TOPIC", operation=1, topic="tides", tokens=[{"token": token} for token in registered])
+    for start in range(0, 2500, 1000):
+        sender.request("CHANGE_TOPIC", operation=1, topic="tides",
+                       tokens=[{"token": token} for token in registered[start:start + 1000]])
     time.sleep(0.5)
     for index, failure in enumerate((Answer(500, "InternalServerError"), DEAD)):
         name = f"poison {index}"
