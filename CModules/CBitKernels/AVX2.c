@@ -41,7 +41,6 @@ TARGET __attribute__((always_inline)) static inline uint32_t count_sum(__m256i a
 #define AND(a, b) _mm256_and_si256(a, b)
 #define OR(a, b) _mm256_or_si256(a, b)
 #define ANDNOT(a, b) _mm256_andnot_si256(b, a)
-#define XOR(a, b) _mm256_xor_si256(a, b)
 #define ZERO _mm256_setzero_si256()
 #define ONES _mm256_set1_epi64x(-1)
 #define LEAF(a, x, y) _mm256_xor_si256(_mm256_and_si256(a, x), y)

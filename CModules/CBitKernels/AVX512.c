@@ -27,7 +27,6 @@
 #define AND(a, b) _mm512_and_si512(a, b)
 #define OR(a, b) _mm512_or_si512(a, b)
 #define ANDNOT(a, b) _mm512_andnot_si512(b, a)
-#define XOR(a, b) _mm512_xor_si512(a, b)
 #define ZERO _mm512_setzero_si512()
 #define ONES _mm512_set1_epi64(-1)
 // Bit 4a + 2b + c of the immediate is the result: (a & b) ^ c, and a ? b : c.

@@ -3,7 +3,7 @@
 // The kernels that differ between levels only in the width of a vector. A level defines
 //   FN(name)  TARGET  V  LANES  PART_LANES
 //   LOAD(p) STORE(p, v)  LOAD_PART(p) STORE_PART(p, v)   (of PART_LANES words only)
-//   AND(a, b) OR(a, b) ANDNOT(a, b) = a & ~b  XOR(a, b)  ONES ZERO
+//   AND(a, b) OR(a, b) ANDNOT(a, b) = a & ~b  ONES ZERO
 //   LEAF(a, x, y) = (a & x) ^ y       MUX(s, one, zero) = s ? one : zero, bit by bit
 //   COUNT_ADD(acc, v) COUNT_SUM(acc)  (population count, gathered in a V)
 // and includes the template.
@@ -38,7 +38,6 @@
 BINARY(and_, AND)
 BINARY(or_, OR)
 BINARY(andnot, ANDNOT)
-BINARY(xor_, XOR)
 BINARY_COUNT(and_popcount, AND)
 BINARY_COUNT(andnot_popcount, ANDNOT)
 

@@ -10,8 +10,7 @@
 #define CBK_KERNELS(level_, prefix, narrow)                                                       \
     {                                                                                             \
         .level = level_, .and_ = prefix##and_, .or_ = prefix##or_, .andnot = prefix##andnot,      \
-        .xor_ = prefix##xor_, .popcount = prefix##popcount,                                       \
-        .and_popcount = prefix##and_popcount, .andnot_popcount = prefix##andnot_popcount,         \
+        .popcount = prefix##popcount, .and_popcount = prefix##and_popcount,                       \
         .truth = prefix##truth, .compress = prefix##compress, .select = prefix##select,           \
         .spans = narrow##spans, .common = narrow##common,                                         \
     }

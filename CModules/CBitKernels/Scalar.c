@@ -32,7 +32,6 @@ static inline pair count_pair(pair v) {
 #define AND(a, b) ((a) & (b))
 #define OR(a, b) ((a) | (b))
 #define ANDNOT(a, b) ((a) & ~(b))
-#define XOR(a, b) ((a) ^ (b))
 #define ZERO ((pair){0, 0})
 #define ONES ((pair){~0ULL, ~0ULL})
 #define LEAF(a, x, y) (((a) & (x)) ^ (y))

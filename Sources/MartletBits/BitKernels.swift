@@ -58,14 +58,8 @@ package struct BitKernels: @unchecked Sendable {
     package func andNot(_ a: Words, _ b: Words, into target: UnsafeMutablePointer<UInt64>) {
         cbk_andnot(table, target, a, b)
     }
-    package func xor(_ a: Words, _ b: Words, into target: UnsafeMutablePointer<UInt64>) {
-        cbk_xor(table, target, a, b)
-    }
     package func count(_ a: Words) -> Int { Int(cbk_popcount(table, a)) }
     package func countAnd(_ a: Words, _ b: Words) -> Int { Int(cbk_and_popcount(table, a, b)) }
-    package func countAndNot(_ a: Words, _ b: Words) -> Int {
-        Int(cbk_andnot_popcount(table, a, b))
-    }
 
     /// Evaluates a boolean function of 1 to 5 inputs. Bit `i` of `truthTable` is the function's value where input
     /// `s` has the value of bit `s` of `i`.

@@ -172,17 +172,6 @@ public struct BlockBuffer: ~Copyable {
         }
     }
 
-    /// Keeps the members that either the buffer or `view` has, and removes the members of both.
-    public mutating func formSymmetricDifference(_ view: BlockView) {
-        switch view {
-        case .empty: break
-        case .bitmap(let other): BitKernels.current.xor(words, other, into: words)
-        case .full, .list, .wideList, .runs:
-            let other = BlockBuffer(view)
-            BitKernels.current.xor(words, other.words, into: words)
-        }
-    }
-
     /// Clears the bits past 32,640. Lists come from storage, and a damaged list may name positions that are never
     /// issued.
     private func trim() {

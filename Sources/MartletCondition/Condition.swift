@@ -66,11 +66,8 @@ public struct Condition: Sendable, Hashable {
     public var topics: [TopicName] { syntaxTree.topics }
 
     /// Whether an instance without any subscription matches. If so, the evaluator also reads the universe of all
-    /// registered instances, as the slot `universeSlot`.
+    /// registered instances, as the slot behind the topics.
     public var selectsWithoutTopics: Bool { program.usesUniverse }
-
-    /// The slot of the universe.
-    public var universeSlot: Int { topics.count }
 
     /// Number of slots: the topics, and the universe if the condition reads it.
     public var slotCount: Int { topics.count + (selectsWithoutTopics ? 1 : 0) }

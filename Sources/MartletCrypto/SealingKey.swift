@@ -9,8 +9,6 @@ import COpenSSL
 
 /// A key that seals and opens secrets.
 public struct SealingKey: Sendable {
-    /// Bytes of a key.
-    public static let keyBytesCount = 32
     private static let nonceBytes = 12
     private static let tagBytes = 16
 

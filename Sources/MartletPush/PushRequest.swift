@@ -7,8 +7,6 @@
 package struct PushRequest: Sendable {
     /// `urgency`, as a push service reads it.
     package enum Urgency: String, Sendable {
-        case veryLow = "very-low"
-        case low
         case normal
         case high
     }

@@ -17,8 +17,6 @@ public enum TLSAlert: UInt8, Error, Sendable {
     case illegalParameter = 47
     /// A message has a wrong length.
     case decodeError = 50
-    /// The broker cannot go on.
-    case internalError = 80
     /// The user gave a handshake up; `closeNotify` follows (§6.1).
     case userCanceled = 90
 }

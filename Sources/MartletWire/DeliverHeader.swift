@@ -67,13 +67,6 @@ public enum DeliverHeader {
         return count
     }
 
-    /// Replaces the stream ID of a written frame.
-    @inlinable
-    public static func setStreamID(_ streamID: UInt64, in frame: UnsafeMutableRawBufferPointer) {
-        precondition(frame.count >= fixedBytes, "This is too short for a DELIVER frame.")
-        store(streamID, at: streamIDOffset, in: frame.baseAddress!)
-    }
-
     @inlinable @inline(__always)
     static func store<Integer: FixedWidthInteger>(
         _ value: Integer, at offset: Int, in base: UnsafeMutableRawPointer

@@ -53,9 +53,8 @@ public enum XMPPLimits {
 
     // MARK: Connections
 
-    /// GW-10: port for app servers, and port for tests, of the original system.
+    /// GW-10: port for app servers of the original system.
     public static let port: UInt16 = 5235
-    public static let testPort: UInt16 = 5236
     /// OPS-5: connections of all projects at a time.
     public static let connectionsMax = 8192
     /// NET-2: a connection that was silent for so long gets a ping, and ends after as long again.

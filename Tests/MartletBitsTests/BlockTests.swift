@@ -64,9 +64,6 @@ struct BlockTests {
                     buffer = BlockBuffer(members: x)
                     buffer.subtract(view)
                     #expect(buffer.members == x.subtracting(y))
-                    buffer = BlockBuffer(members: x)
-                    buffer.formSymmetricDifference(view)
-                    #expect(buffer.members == x.symmetricDifference(y))
                     buffer.removeAll()
                     #expect(buffer.count == 0)
                     buffer.withWords { #expect($0[510] == 0 && $0[511] == 0) }

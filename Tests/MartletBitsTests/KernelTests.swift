@@ -41,16 +41,13 @@ struct KernelTests {
                 #expect(target.members == x.union(y))
                 kernels.andNot(a.words, b.words, into: target.words)
                 #expect(target.members == x.subtracting(y))
-                kernels.xor(a.words, b.words, into: target.words)
-                #expect(target.members == x.symmetricDifference(y))
                 #expect(target.words[510] == 0x1234)
                 #expect(target.words[511] == 0x5678)
                 #expect(kernels.count(a.words) == x.count)
                 #expect(kernels.countAnd(a.words, b.words) == x.intersection(y).count)
-                #expect(kernels.countAndNot(a.words, b.words) == x.subtracting(y).count)
                 // The target may be an input.
-                kernels.xor(a.words, b.words, into: a.words)
-                #expect(a.members == x.symmetricDifference(y))
+                kernels.andNot(a.words, b.words, into: a.words)
+                #expect(a.members == x.subtracting(y))
             }
         }
     }

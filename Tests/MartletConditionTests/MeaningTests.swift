@@ -67,7 +67,7 @@ struct MeaningTests {
     func negation() throws {
         let condition = try Condition(parsing: "!('TopicA' in topics)")
         #expect(condition.selectsWithoutTopics)
-        #expect(condition.universeSlot == 1)
+        #expect(condition.slotCount == 2)
         let topic = [StoredBlock(block: 4, bits: [1, 3], form: 0)]
         let universe = [
             StoredBlock(block: 2, bits: [7], form: 0),

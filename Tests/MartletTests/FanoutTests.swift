@@ -205,10 +205,10 @@ struct FanoutTests {
         #expect(all.map(\.project) == ["tides", "tides", "other"])
         #expect(all.map(\.share) == [0.125, 0.125, 0.75])
         try await wait {
-            let projects = test.broker.projectStatuses()
+            let projects = try await test.broker.status().projects
             return projects.map(\.connectionCount).reduce(0, +) == 6
         }
-        let projects = test.broker.projectStatuses()
+        let projects = try await test.broker.status().projects
         #expect(projects.map(\.project) == ["tides", "other"])
         #expect(projects.map(\.fanoutsInProgress) == [2, 1])
         #expect(projects.map(\.share) == [0.25, 0.75])
@@ -223,12 +223,12 @@ struct FanoutTests {
     func lastConnection() async throws {
         let test = try await TestBroker.open(loops: 1)
         let (device, _) = try test.newDevice()
-        func connectionCount() throws -> Int {
-            test.broker.projectStatuses().map(\.connectionCount).reduce(0, +)
+        func connectionCount() async throws -> Int {
+            try await test.broker.status().projects.map(\.connectionCount).reduce(0, +)
         }
-        try await wait { try connectionCount() == 1 }
+        try await wait { try await connectionCount() == 1 }
         device.close()
-        try await wait { try connectionCount() == 0 }
+        try await wait { try await connectionCount() == 0 }
         try await test.broker.close()
     }
 

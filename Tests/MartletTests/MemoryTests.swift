@@ -10,12 +10,12 @@ import Testing
 
 @Suite("Memory that peers take", .timeLimit(.minutes(3)))
 struct MemoryTests {
-    private func waitUntil(_ condition: () throws -> Bool) rethrows {
+    private func waitUntil(_ condition: () async throws -> Bool) async throws {
         for _ in 0..<30_000 {
-            if try condition() { return }
-            usleep(1000)
+            if try await condition() { return }
+            try await Task.sleep(for: .milliseconds(1))
         }
-        #expect(try condition())
+        #expect(try await condition())
     }
 
     /// A device and a sender of a project beside the one that the test is about.
@@ -67,8 +67,8 @@ struct MemoryTests {
         }
         try bystander.isServed()
         // Devices have half a megabyte. Beside the bytes, 256 count for each frame: 34 such frames fit.
-        waitUntil { test.broker.statistics.requestBytes == 34 * 15_256 }
-        let held = test.broker.projectStatuses().map { [$0.project: $0.requestBytes] }
+        try await waitUntil { test.broker.statistics.requestBytes == 34 * 15_256 }
+        let held = try await test.broker.status().projects.map { [$0.project: $0.requestBytes] }
         #expect(held.contains([TestBroker.project: 34 * 15_256]))
         var refused = 0
         for device in devices where device.hasMore(milliseconds: 0) {
@@ -79,7 +79,7 @@ struct MemoryTests {
         }
         #expect(refused == 66)
         devices.removeAll()
-        waitUntil { test.broker.statistics.requestBytes == 0 }
+        try await waitUntil { test.broker.statistics.requestBytes == 0 }
         try bystander.isServed()
         try await test.broker.close()
     }
@@ -92,7 +92,7 @@ struct MemoryTests {
             let (device, credentials) = try test.newDevice()
             devices.append((device, credentials.token))
         }
-        waitUntil { test.broker.statistics.frameBytes == 0 }
+        try await waitUntil { test.broker.statistics.frameBytes == 0 }
         let sender = try test.sender()
         for (number, (device, token)) in devices.enumerated() {
             try sender.send(to: .token(token), n: "\(number)")
@@ -173,8 +173,8 @@ struct MemoryTests {
         // Beside the bound: growth before it is noticed, and free chunks that are kept.
         #expect(most < (megabytes + 8) << 20)
         #expect(most > megabytes << 20, "the load was too light to prove anything")
-        waitUntil {
-            let status = test.broker.projectStatuses().first {
+        try await waitUntil {
+            let status = try await test.broker.status().projects.first {
                 $0.project == TestBroker.project
             }
             guard let status else { return false }

@@ -49,14 +49,14 @@ import Testing
                 from.withUnsafeBytes { from in
                     deliver.message.withUnsafeBytes { body in
                         let written = DeliverHeader.write(
-                            streamID: 7, accepted: deliver.accepted, expires: deliver.expires,
-                            kind: deliver.kind, priority: deliver.priority,
+                            streamID: deliver.streamID, accepted: deliver.accepted,
+                            expires: deliver.expires, kind: deliver.kind,
+                            priority: deliver.priority,
                             wantsReceipts: deliver.wantsReceipts, ownNumber: deliver.ownNumber,
                             from: from, body: body, into: memory)
                         #expect(written == count)
                     }
                 }
-                DeliverHeader.setStreamID(deliver.streamID, in: memory)
             }
             #expect(memory == vector + [0xEE])
         }

@@ -55,10 +55,8 @@ typedef struct cbk_kernels {
     void (*or_)(uint64_t *dst, const uint64_t *a, const uint64_t *b);
     /// a & ~b
     void (*andnot)(uint64_t *dst, const uint64_t *a, const uint64_t *b);
-    void (*xor_)(uint64_t *dst, const uint64_t *a, const uint64_t *b);
     uint32_t (*popcount)(const uint64_t *a);
     uint32_t (*and_popcount)(const uint64_t *a, const uint64_t *b);
-    uint32_t (*andnot_popcount)(const uint64_t *a, const uint64_t *b);
     /// Evaluates any function of `k` (1...5) inputs. Bit `i` of `table` is the value where input `s` has the value
     /// of bit `s` of `i`. `dst` may be NULL. Returns the population count of the result.
     uint32_t (*truth)(uint64_t *_Nullable dst, const uint64_t *_Nonnull const *_Nonnull inputs, uint32_t k,
@@ -150,21 +148,12 @@ static inline void cbk_andnot(const cbk_kernels *t, uint64_t *dst,
                               const uint64_t *a, const uint64_t *b) {
     t->andnot(dst, a, b);
 }
-static inline void cbk_xor(const cbk_kernels *t, uint64_t *dst,
-                           const uint64_t *a, const uint64_t *b) {
-    t->xor_(dst, a, b);
-}
 static inline uint32_t cbk_popcount(const cbk_kernels *t, const uint64_t *a) {
     return t->popcount(a);
 }
 static inline uint32_t cbk_and_popcount(const cbk_kernels *t, const uint64_t *a,
                                         const uint64_t *b) {
     return t->and_popcount(a, b);
-}
-static inline uint32_t cbk_andnot_popcount(const cbk_kernels *t,
-                                           const uint64_t *a,
-                                           const uint64_t *b) {
-    return t->andnot_popcount(a, b);
 }
 static inline uint32_t cbk_truth(const cbk_kernels *t, uint64_t *_Nullable dst,
                                  const uint64_t *_Nonnull const *_Nonnull inputs, uint32_t k,

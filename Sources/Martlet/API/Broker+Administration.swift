@@ -19,10 +19,6 @@ extension Broker: AdministratorInterface {
 
     // MARK: Projects
 
-    /// FAN-8: the load of each project, the project with most fanouts in progress first, at most 1000 projects.
-    /// While the disk hangs, projects whose names have not been read are left out.
-    public func projectStatuses() -> [ProjectStatus] { gauges.projects() }
-
     /// Finds a project by its ID.
     /// - Throws: `NOT_FOUND`.
     public func project(_ id: String) throws(MartletError) -> ProjectSummary {

@@ -190,14 +190,6 @@ final class ClusterState: Sendable {
         freshThrough.load(ordering: .acquiring) >= nanoseconds
             || !isAppending.load(ordering: .acquiring) && isActive
     }
-
-    /// The address of the active node, for errors.
-    var holderText: String {
-        state.withLock { state in
-            guard let lease = state.lease, let holder = lease.holder else { return "no node" }
-            return "node \(holder) at \(lease.address)"
-        }
-    }
 }
 
 extension MartletError {

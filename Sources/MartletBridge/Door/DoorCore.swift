@@ -530,11 +530,6 @@ final class DoorCore {
             .connect(host: "127.0.0.1", port: Int(port))
             .whenFailure { error in bound.value.connectingFailed(error) }
     }
-
-    /// Instances with a session, for tests and metrics.
-    var attachedCount: Int {
-        projects.values.reduce(0) { $0 + $1.devices.values.count { $0.place != nil } }
-    }
 }
 
 @available(*, unavailable)

@@ -121,8 +121,6 @@ final class DoorProject {
 
     func closeLinks() { for link in links { link.close() } }
 
-    var linkCount: Int { links.count }
-
     // MARK: Messages
 
     /// Whether the door has room for messages of the project.

@@ -88,9 +88,10 @@ final class AnswerWatchHandler: ChannelDuplexHandler, RemovableChannelHandler {
         var beginning: Four = (0, 0, 0, 0)
         var second: Four = (0, 0, 0, 0)
         var third: Four = (0, 0, 0, 0)
-        var lastAcknowledgementSent: UInt32 = 0
+        var last: (UInt32, UInt32) = (0, 0)
+
         /// `tcpi_last_data_recv`, at byte 52: milliseconds since data arrived last.
-        var lastDataReceived: UInt32 = 0
+        var lastDataReceived: UInt32 { last.1 }
 
         /// `tcpi_state`, the first byte; `TCP_ESTABLISHED` is 1.
         var isOpen: Bool { UInt8(truncatingIfNeeded: beginning.0.littleEndian) == 1 }
