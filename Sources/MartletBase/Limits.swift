@@ -84,10 +84,10 @@ public enum Limits {
 
     /// TOP-3: highest limit of topics per instance that can be configured. Unregistering leaves all topics of an instance
     /// in one transaction.
-    public static let topicsPerInstanceCeiling = 20_000
+    static let topicsPerInstanceCeiling = 20_000
     /// TOP-4: highest limit of tokens per topic request that can be configured: the tokens and the failures of a request
     /// fit into one frame each.
-    public static let tokensPerTopicRequestCeiling = 10_000
+    static let tokensPerTopicRequestCeiling = 10_000
     /// GRP-2: highest limit of members of a group that can be configured: the members fit into one row and one frame.
     public static let groupMembersCeiling = 1000
     /// MSG-3: highest limit of a payload that can be configured. A device's message with 256 entries has at most 2 KiB

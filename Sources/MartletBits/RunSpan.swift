@@ -25,7 +25,7 @@ public struct RunSpan {
     /// Toggles of a span. At this bound a row takes 1.6 KB, so the row needs no overflow page in the store.
     public static let togglesMax = 768
     /// Toggles of one block. Bounded because the kernels compare every toggle with every other toggle.
-    public static let togglesPerBlockMax = Int(CBK_BLOCK_TOGGLES_MAX)
+    static let togglesPerBlockMax = Int(CBK_BLOCK_TOGGLES_MAX)
     static let headBytes = 2 * blockCount
     static let slackBytes = Int(CBK_SPAN_SLACK)
     /// Bytes of a span with `togglesMax` toggles: the longest span.

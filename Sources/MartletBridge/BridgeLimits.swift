@@ -15,11 +15,11 @@ public enum BridgeLimits {
     public static let waitingMax = 16_384
     /// GW-11: messages of a project on their way to a push service. Apple allows a thousand streams on a connection; the
     /// service's own bound counts where it is lower. Each takes 32 KB (`make bench`), most of it in the HTTP client.
-    public static let onTheirWayPerProjectMax = 256
+    static let onTheirWayPerProjectMax = 256
     /// GW-11: messages of all projects on their way to push services.
-    public static let onTheirWayMax = 1024
+    static let onTheirWayMax = 1024
     /// GW-11: instances that the door reads from the store in a step.
-    public static let instancesPerStep = 256
+    static let instancesPerStep = 256
 
     // MARK: Times
 
@@ -29,24 +29,24 @@ public enum BridgeLimits {
     /// which a message is set aside (GW-17). Fewer are chance.
     public static let failuresPerRest = 16
     /// GW-17: failing messages by which a failure is the service's. A single one may be at fault itself.
-    public static let messagesPerRest = 2
+    static let messagesPerRest = 2
     /// GW-17: failed attempts after which a delivery has a connection of its own and no longer counts for the project's
     /// room: a server that closes the connection for it then closes it for no other.
-    public static let attemptsPerConnection = 3
+    static let attemptsPerConnection = 3
     /// GW-17: deliveries of all projects that are set aside because they keep failing. Further ones count for their
     /// project's room. 65,536 are one message to all instances of a loop, and take some 30 MB, because the deliveries of a
     /// message share its bytes.
-    public static let asideMax = 65_536
+    static let asideMax = 65_536
     /// GW-11: the longest delay of the door's own.
-    public static let retrySecondsMax: Double = 300
+    static let retrySecondsMax: Double = 300
     /// GW-11: the longest `Retry-After` that the door follows.
     public static let retryAfterSecondsMax: Int64 = 3600
     /// GW-11: for how long a project rests after a push service has refused its keys. A new key ends the rest.
-    public static let refusedKeySeconds: Int64 = 60
+    static let refusedKeySeconds: Int64 = 60
     /// GW-11: time between two looks for instances whose connection of their own has ended.
     public static let awayMilliseconds: Int64 = 1000
     /// GW-11: delay before an instance is attached anew after the broker has ended its session.
-    public static let attachMilliseconds: Int64 = 1000
+    static let attachMilliseconds: Int64 = 1000
     /// NET-2: time between two signs of life of a link.
     public static let pingSeconds: Int64 = 60
     /// GW-11: for how long messages on their way may end at a shutdown.
@@ -55,17 +55,17 @@ public enum BridgeLimits {
     // MARK: Apple's push service
 
     /// GW-11: bytes of a notification. Source: Apple, "Generating a remote notification": 4 KB.
-    public static let apnsPayloadBytesMax = 4096
+    static let apnsPayloadBytesMax = 4096
     /// GW-11: bytes of `apns-collapse-id`. Source: Apple, "Sending notification requests to APNs".
-    public static let apnsCollapseBytesMax = 64
+    static let apnsCollapseBytesMax = 64
     /// GW-11: the age at which a provider token is renewed. Source: Apple, "Establishing a token-based connection to
     /// APNs": not more often than once every 20 minutes, and not less often than once every 60 minutes.
-    public static let apnsTokenSeconds: Int64 = 2400
+    static let apnsTokenSeconds: Int64 = 2400
     /// GW-11: the least age of a provider token that is renewed because Apple says that it has expired.
-    public static let apnsTokenSecondsMin: Int64 = 1200
+    static let apnsTokenSecondsMin: Int64 = 1200
     /// GW-11: for how long Apple may take for a connection, and for an answer.
     public static let connectSeconds: Int64 = 10
-    public static let answerSeconds: Int64 = 30
+    static let answerSeconds: Int64 = 30
     /// GW-11: bytes of an answer that are read. Apple's answers have some forty.
     public static let answerBytesMax = 16 * 1024
 }

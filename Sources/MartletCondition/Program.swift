@@ -65,7 +65,7 @@ public struct Program: Sendable, Hashable {
     /// The number of registers.
     public let registerCount: Int
     /// Whether the program reads the universe: exactly if an instance without any subscription matches.
-    public let usesUniverse: Bool
+    let usesUniverse: Bool
     /// Slots outside of which nothing can match, derived from the operators alone.
     public let necessarySlots: [Int]
 }

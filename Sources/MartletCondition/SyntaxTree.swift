@@ -24,9 +24,9 @@ public struct SyntaxTree: Sendable, Hashable {
         /// The node's bytes in the text, with its parentheses if the text has any.
         public var byteRange: Range<Int>
         /// Whether the text has parentheses around the node.
-        public var isParenthesized: Bool
+        var isParenthesized: Bool
         /// The bytes of the operator; for a topic, the bytes of the whole term.
-        public var operatorRange: Range<Int>
+        var operatorRange: Range<Int>
     }
 
     /// All nodes, at least one: operands before their operators, and the root last.
@@ -42,7 +42,7 @@ public struct SyntaxTree: Sendable, Hashable {
     }
 
     /// The index of the root in `nodes`.
-    public var rootIndex: Int { nodes.count - 1 }
+    var rootIndex: Int { nodes.count - 1 }
     /// The node of the whole condition.
     public var root: Node { nodes[rootIndex] }
 
@@ -71,7 +71,7 @@ public struct SyntaxTree: Sendable, Hashable {
     }
 
     /// The tree under one node, as a separate tree with new slots. Byte ranges still refer to the whole text.
-    public func subtree(at index: Int) -> SyntaxTree {
+    func subtree(at index: Int) -> SyntaxTree {
         // Mark reachable nodes from the back: operands always precede their operator.
         var isUsed = [Bool](repeating: false, count: index + 1)
         isUsed[index] = true

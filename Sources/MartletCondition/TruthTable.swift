@@ -8,7 +8,7 @@
 /// The value of a condition for every combination of subscriptions.
 public struct TruthTable: Sendable, Hashable, CustomStringConvertible {
     /// Largest number of inputs of the public table: 2^5 = 32 bits.
-    public static let slotsMax = 5
+    static let slotsMax = 5
 
     /// The number of inputs: 0 to 6.
     let slotCount: Int
@@ -48,7 +48,7 @@ public struct TruthTable: Sendable, Hashable, CustomStringConvertible {
     public func isNecessary(_ slot: Int) -> Bool { wideBits & ~Self.pattern(slot) == 0 }
 
     /// Whether the slot's set influences the result.
-    public func depends(on slot: Int) -> Bool {
+    func depends(on slot: Int) -> Bool {
         fixing(slot, to: false).wideBits != fixing(slot, to: true).wideBits
     }
 

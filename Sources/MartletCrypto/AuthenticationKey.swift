@@ -9,7 +9,7 @@ import COpenSSL
 /// A secret that makes and checks authentication codes.
 public struct AuthenticationKey: Sendable {
     /// Bytes of a code.
-    public static let codeBytesCount = 32
+    static let codeBytesCount = 32
 
     private let secret: ZeroedSecret
 

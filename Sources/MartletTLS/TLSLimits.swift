@@ -7,7 +7,7 @@ public enum TLSLimits {
     /// Plain bytes of a record (Source: RFC 8446 §5.1).
     public static let recordPlainBytesMax = 16_384
     /// Bytes of a record after its header (Source: RFC 8446 §5.2): a cipher may add 256 bytes.
-    public static let recordCipherBytesMax = recordPlainBytesMax + 256
+    static let recordCipherBytesMax = recordPlainBytesMax + 256
     /// Bytes of a record's header: type, version and length (Source: RFC 8446 §5.1).
     public static let headerBytes = 5
     /// Bytes of a tag; the same for the three ciphers (Source: RFC 5116 §5.1, RFC 8439 §2.8).
@@ -21,13 +21,13 @@ public enum TLSLimits {
     /// needs a few; each costs more work to receive than to send.
     public static let recordsWithoutDataMax = 32
     /// Bytes of certificates that a client may present.
-    public static let clientCertificateBytesMax = 32 * 1024
+    static let clientCertificateBytesMax = 32 * 1024
     /// Tickets for resumption sent after a handshake. A client keeps one connection, and each connection brings a new
     /// ticket.
-    public static let ticketsPerHandshake = 1
+    static let ticketsPerHandshake = 1
     /// Seconds after which a new key seals tickets. The key before opens tickets for as long again; afterwards the key
     /// is erased, so that nobody can read the names of resumed clients from an old recording.
     public static let ticketKeySeconds: Int64 = 12 * 3600
     /// Seconds for which a ticket is good: each key lives at least as long.
-    public static let ticketSeconds = 12 * 3600
+    static let ticketSeconds = 12 * 3600
 }

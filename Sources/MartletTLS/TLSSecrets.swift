@@ -9,7 +9,7 @@ internal import COpenSSL
 public struct TLSSecrets: ~Copyable {
     public let suite: TLSCipherSuite
     /// Records received and sent with the secrets before the session begins.
-    public let receivedRecords: UInt64
+    let receivedRecords: UInt64
     public let sentRecords: UInt64
     /// Plain bytes of a sent record (RFC 6066 §4).
     public let recordPlainBytes: Int

@@ -13,13 +13,13 @@ public import MartletBase
 /// Sizes and offsets of a DELIVER frame, and a one-pass encoder.
 public enum DeliverHeader {
     /// Offset of the stream ID from the first byte of the frame.
-    public static let streamIDOffset = 5
+    @usableFromInline static let streamIDOffset = 5
     /// Bytes of the frame before `from`.
     public static let fixedBytes = 34
     /// RCP-1: flag of a message for which the sender asked for receipts.
-    public static let wantsReceiptsFlag: UInt8 = 1
+    @usableFromInline static let wantsReceiptsFlag: UInt8 = 1
     /// Flag of a message whose number is not the stream ID. The number follows `from`.
-    public static let ownNumberFlag: UInt8 = 2
+    @usableFromInline static let ownNumberFlag: UInt8 = 2
 
     /// The flags byte of a DELIVER frame.
     @inlinable

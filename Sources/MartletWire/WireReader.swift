@@ -49,7 +49,7 @@ public struct WireReader {
     }
 
     /// Reads a `u32`. 4,294,967,295 means absent.
-    public mutating func optionalU32() throws(WireError) -> UInt32? {
+    mutating func optionalU32() throws(WireError) -> UInt32? {
         let value = try u32()
         return value == WireVersion.absent ? nil : value
     }
@@ -86,7 +86,7 @@ public struct WireReader {
     }
 
     /// Borrows the bytes of a `str`, not yet checked for UTF-8.
-    public mutating func stringBytes() throws(WireError) -> UnsafeRawBufferPointer {
+    mutating func stringBytes() throws(WireError) -> UnsafeRawBufferPointer {
         try raw(Int(try u16()))
     }
 

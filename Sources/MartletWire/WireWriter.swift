@@ -29,7 +29,7 @@ public struct WireWriter: Sendable {
     public mutating func flag(_ value: Bool) { bytes.append(value ? 1 : 0) }
 
     /// Appends a `u32`; 4,294,967,295 if the value is absent.
-    public mutating func optionalU32(_ value: UInt32?) { u32(value ?? WireVersion.absent) }
+    mutating func optionalU32(_ value: UInt32?) { u32(value ?? WireVersion.absent) }
 
     public mutating func raw(_ content: [UInt8]) { bytes.append(contentsOf: content) }
     public mutating func raw(_ content: UnsafeRawBufferPointer) {

@@ -10,38 +10,38 @@ public enum XMPPLimits {
     /// GW-10: unacknowledged messages of a connection in each direction. An app server that has so many sends on their
     /// way is not read from; an app server that acknowledges so few gets no more. Source: Firebase Cloud Messaging
     /// documentation, "XMPP connection server", flow control.
-    public static let windowMax = 100
+    static let windowMax = 100
     /// GW-10: unacknowledged receipts of a connection, so that messages of devices have most of the window.
-    public static let receiptsWindowMax = 25
+    static let receiptsWindowMax = 25
     /// RCP-1: sent messages whose IDs are kept for their receipts. A receipt of a message beyond names the broker's own
     /// ID. The IDs of 100,000 messages take some 15 MiB.
-    public static let namesMax = 100_000
+    static let namesMax = 100_000
     /// RCP-1: for how long after a message's time to live its ID is kept: a device may report late (7 days).
-    public static let nameSpareSeconds: Int64 = 604_800
+    static let nameSpareSeconds: Int64 = 604_800
 
     // MARK: XML
 
     /// NET-6: longest stanza of an app server. A payload of 12 KiB, each byte written as six, fits into it.
-    public static let stanzaBytesMax = 128 * 1024
+    static let stanzaBytesMax = 128 * 1024
     /// NET-6: longest stanza before an app server has signed in. The password and the name of a domain fit into it.
-    public static let strangerStanzaBytesMax = 8 * 1024
+    static let strangerStanzaBytesMax = 8 * 1024
     /// NET-6: longest tag. A parser scans an unfinished tag again with each of its bytes, so the bound is small.
-    public static let tagBytesMax = 8 * 1024
+    static let tagBytesMax = 8 * 1024
     /// NET-6: elements inside of each other, with the stream. A stanza of an app server needs four.
     public static let depthMax = 16
     /// NET-6: elements of a stanza. A stanza of an app server needs four.
-    public static let elementsMax = 64
+    static let elementsMax = 64
     /// NET-6: attributes of an element. A stanza of an app server needs five.
-    public static let attributesMax = 32
+    static let attributesMax = 32
     /// RFC 6120 §7.7, RFC 7622: longest part of an address.
-    public static let addressPartBytesMax = 1023
+    static let addressPartBytesMax = 1023
     /// Longest `message_id` that an app server may choose, in bytes (GW-10).
-    public static let messageIDBytesMax = 1024
+    static let messageIDBytesMax = 1024
 
     // MARK: Strangers
 
     /// NET-6: bytes of a connection before its app server has signed in, both streams and the whole sign-in.
-    public static let strangerBytesMax = 16 * 1024
+    static let strangerBytesMax = 16 * 1024
     /// NET-6: connections whose app servers have not signed in. At the bound the address with most loses its oldest.
     public static let strangersMax = 1024
     /// NET-6: the part of one address in `strangersMax`. A proxy has no part, because it stands for many.
@@ -67,7 +67,7 @@ public enum XMPPLimits {
     /// NET-5: at the broker's end, a connection has so long to finish what is unacknowledged, as on the device port.
     public static let shutdownSecondsMax: Int64 = 5
     /// NET-5: at the broker's end, a connection is open for so long after CONNECTION_DRAINING, in milliseconds.
-    public static let shutdownMillisecondsMin: Int64 = 500
+    static let shutdownMillisecondsMin: Int64 = 500
     /// NET-3: a connection that closes has so long to take the last bytes.
     public static let closingSecondsMax: Int64 = 5
     /// Bytes read at a time of an app server that has signed in, so that other connections have their turns.

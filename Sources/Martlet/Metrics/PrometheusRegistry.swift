@@ -9,7 +9,7 @@ import Synchronization
 /// Keeps metrics in the memory of the process.
 public final class PrometheusRegistry: MetricsFactory, Sendable {
     /// Series kept, at most. A series is a name with labels; further series are not measured.
-    public static let seriesMax = 10_000
+    static let seriesMax = 10_000
 
     private struct Family {
         var kind: String

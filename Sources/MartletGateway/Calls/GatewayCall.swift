@@ -140,7 +140,7 @@ public struct Caller: Sendable, Hashable {
     }
 
     /// Whether `project` names the caller's project, by ID or by numeric sender ID.
-    public func isOf(_ project: String) -> Bool {
+    func isOf(_ project: String) -> Bool {
         project == projectID || project == String(senderID)
     }
 }
