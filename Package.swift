@@ -15,10 +15,39 @@ let common: [SwiftSetting] = [
 ]
 
 /// Modules without pointers prove it: every unsafe use would be a warning, and warnings are errors.
-let memorySafe: [SwiftSetting] = common + [.strictMemorySafety()]
+let memorySafe: Set = [
+    "MartletBase", "MartletForwarding", "MartletCluster", "MartletClient", "MartletClientTLS",
+]
 
-/// For modules that lend views of their memory: `@_lifetime` lets no view outlive its owner.
-let lifetimes: [SwiftSetting] = [.enableExperimentalFeature("Lifetimes")]
+/// Modules that lend views of their memory: `@_lifetime` lets no view outlive its owner.
+let lending: Set = ["MartletBits"]
+
+/// The products of other packages that targets name below.
+let products = [
+    "async-http-client": ["AsyncHTTPClient"],
+    "hummingbird": ["HummingbirdCore", "HummingbirdHTTP2"],
+    "swift-argument-parser": ["ArgumentParser"],
+    "swift-http-types": ["HTTPTypes"],
+    "swift-log": ["Logging"],
+    "swift-metrics": ["CoreMetrics"],
+    "swift-nio": ["NIOCore", "NIOHTTP1", "NIOPosix", "NIOTLS", "NIOWebSocket"],
+    "swift-nio-extras": ["NIOHTTPTypes", "NIOHTTPTypesHTTP1"],
+    "swift-nio-http2": ["NIOHTTP2"],
+    "swift-nio-ssl": ["NIOSSL"],
+    "swift-service-lifecycle": ["ServiceLifecycle", "UnixSignals"],
+]
+
+/// Libraries of the system: the module, the name that pkg-config knows, and Debian's package.
+let libraries = [
+    ("CLiburing", "liburing", "liburing-dev"),
+    ("CLMDB", "lmdb", "liblmdb-dev"),
+    ("CJemalloc", "jemalloc", "libjemalloc-dev"),
+    ("COpenSSL", "openssl", "libssl-dev"),
+    ("CLZ4", "liblz4", "liblz4-dev"),
+    ("CPostgres", "libpq", "libpq-dev"),
+    ("CZlib", "zlib", "zlib1g-dev"),
+    ("CExpat", "expat", "libexpat1-dev"),
+]
 
 let package = Package(
     name: "martlet-broker",
@@ -56,95 +85,47 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
-        .systemLibrary(
-            name: "CLiburing", path: "CModules/CLiburing", pkgConfig: "liburing",
-            providers: [.apt(["liburing-dev"])]),
         .systemLibrary(name: "CEpoll", path: "CModules/CEpoll"),
         .systemLibrary(name: "CAffinity", path: "CModules/CAffinity"),
-        .systemLibrary(
-            name: "CLMDB", path: "CModules/CLMDB", pkgConfig: "lmdb",
-            providers: [.apt(["liblmdb-dev"])]),
-        .systemLibrary(
-            name: "CJemalloc", path: "CModules/CJemalloc", pkgConfig: "jemalloc",
-            providers: [.apt(["libjemalloc-dev"])]),
-        .systemLibrary(
-            name: "COpenSSL", path: "CModules/COpenSSL", pkgConfig: "openssl",
-            providers: [.apt(["libssl-dev"])]),
-        .systemLibrary(
-            name: "CLZ4", path: "CModules/CLZ4", pkgConfig: "liblz4",
-            providers: [.apt(["liblz4-dev"])]),
-        .systemLibrary(
-            name: "CPostgres", path: "CModules/CPostgres", pkgConfig: "libpq",
-            providers: [.apt(["libpq-dev"])]),
-        .systemLibrary(
-            name: "CZlib", path: "CModules/CZlib", pkgConfig: "zlib",
-            providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CSpawn", path: "CModules/CSpawn"),
-        .systemLibrary(
-            name: "CExpat", path: "CModules/CExpat", pkgConfig: "expat",
-            providers: [.apt(["libexpat1-dev"])]),
         .target(name: "CBitKernels", path: "CModules/CBitKernels"),
 
-        .target(name: "MartletBase", swiftSettings: memorySafe),
-        .target(name: "MartletFiles", swiftSettings: common),
-        .target(
-            name: "MartletBits", dependencies: ["MartletBase", "CBitKernels"],
-            swiftSettings: common + lifetimes),
-        .target(
-            name: "MartletCondition", dependencies: ["MartletBase", "MartletBits"],
-            swiftSettings: common),
-        .target(name: "MartletWire", dependencies: ["MartletBase"], swiftSettings: common),
-        .target(
-            name: "MartletCrypto", dependencies: ["MartletFiles", "COpenSSL"],
-            swiftSettings: common),
+        .target(name: "MartletBase"),
+        .target(name: "MartletFiles"),
+        .target(name: "MartletBits", dependencies: ["MartletBase", "CBitKernels"]),
+        .target(name: "MartletCondition", dependencies: ["MartletBase", "MartletBits"]),
+        .target(name: "MartletWire", dependencies: ["MartletBase"]),
+        .target(name: "MartletCrypto", dependencies: ["MartletFiles", "COpenSSL"]),
         .target(
             name: "MartletTicket",
             dependencies: [
                 "MartletBase", "MartletWire", "MartletCrypto", "MartletFiles", "COpenSSL",
-            ],
-            swiftSettings: common),
+            ]),
         .target(
-            name: "MartletRows",
-            dependencies: ["MartletBase", "MartletBits", "MartletCrypto"],
-            swiftSettings: common),
+            name: "MartletRows", dependencies: ["MartletBase", "MartletBits", "MartletCrypto"]),
         .target(
             name: "MartletEngine",
-            dependencies: ["MartletBase", "MartletBits", "MartletCondition", "MartletRows"],
-            swiftSettings: common),
+            dependencies: ["MartletBase", "MartletBits", "MartletCondition", "MartletRows"]),
         .target(
             name: "MartletDelivery",
-            dependencies: ["MartletBase", "MartletBits", "MartletRows", "MartletEngine"],
-            swiftSettings: common),
+            dependencies: ["MartletBase", "MartletBits", "MartletRows", "MartletEngine"]),
         .target(
             name: "MartletStore",
             dependencies: [
                 "MartletBase", "MartletFiles", "MartletRows", "MartletEngine", "MartletCrypto",
                 "CLMDB",
-            ],
-            swiftSettings: common),
-        .target(
-            name: "MartletLZ4", dependencies: ["MartletStore", "CLZ4"], swiftSettings: common),
+            ]),
+        .target(name: "MartletLZ4", dependencies: ["MartletStore", "CLZ4"]),
         .target(
             name: "MartletForwarding",
-            dependencies: ["MartletBase", "MartletRows", "MartletEngine"],
-            swiftSettings: memorySafe),
+            dependencies: ["MartletBase", "MartletRows", "MartletEngine"]),
+        .target(name: "MartletCluster", dependencies: ["MartletBase", "MartletRows"]),
         .target(
-            name: "MartletCluster", dependencies: ["MartletBase", "MartletRows"],
-            swiftSettings: memorySafe),
-        .target(
-            name: "MartletPostgres", dependencies: ["MartletCluster", "MartletRows", "CPostgres"],
-            swiftSettings: common),
-        .target(
-            name: "MartletTransport", dependencies: ["CAffinity"], swiftSettings: common),
-        .target(
-            name: "MartletRing", dependencies: ["MartletTransport", "CLiburing"],
-            swiftSettings: common),
-        .target(
-            name: "MartletTLS", dependencies: ["MartletFiles", "COpenSSL"],
-            swiftSettings: common),
-        .target(
-            name: "MartletEpoll", dependencies: ["MartletTransport", "CEpoll"],
-            swiftSettings: common),
+            name: "MartletPostgres", dependencies: ["MartletCluster", "MartletRows", "CPostgres"]),
+        .target(name: "MartletTransport", dependencies: ["CAffinity"]),
+        .target(name: "MartletRing", dependencies: ["MartletTransport", "CLiburing"]),
+        .target(name: "MartletTLS", dependencies: ["MartletFiles", "COpenSSL"]),
+        .target(name: "MartletEpoll", dependencies: ["MartletTransport", "CEpoll"]),
         .target(
             name: "Martlet",
             dependencies: [
@@ -152,177 +133,110 @@ let package = Package(
                 "MartletEngine", "MartletDelivery", "MartletStore", "MartletTransport",
                 "MartletRing", "MartletEpoll", "MartletCrypto", "MartletTicket", "MartletTLS",
                 "MartletCluster", "MartletFiles", "MartletForwarding",
-                .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])),
-                .product(name: "CoreMetrics", package: "swift-metrics"),
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            swiftSettings: common),
+                .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])), "CoreMetrics",
+                "Logging",
+            ]),
         .target(
             name: "MartletClient",
-            dependencies: [
-                "MartletBase", "MartletFiles", "MartletWire",
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-            ],
-            swiftSettings: memorySafe),
+            dependencies: ["MartletBase", "MartletFiles", "MartletWire", "NIOCore", "NIOPosix"]),
         .target(
             name: "MartletClientTLS",
             dependencies: [
-                "MartletBase", "MartletClient", "MartletFiles",
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
-                .product(name: "NIOTLS", package: "swift-nio"),
-            ],
-            swiftSettings: memorySafe),
+                "MartletBase", "MartletClient", "MartletFiles", "NIOCore", "NIOSSL", "NIOTLS",
+            ]),
         .target(
             name: "MartletGateway",
             dependencies: [
                 "Martlet", "MartletCrypto", "MartletFiles", "MartletRows", "MartletTicket",
-                "MartletTransport", "CZlib",
-                .product(name: "CoreMetrics", package: "swift-metrics"),
-                .product(name: "HTTPTypes", package: "swift-http-types"),
-                .product(name: "HummingbirdCore", package: "hummingbird"),
-                .product(name: "HummingbirdHTTP2", package: "hummingbird"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOHTTP2", package: "swift-nio-http2"),
-                .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
-                .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
-                .product(name: "NIOTLS", package: "swift-nio"),
-                .product(name: "NIOWebSocket", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-            ],
-            swiftSettings: common),
-        .target(name: "MartletAnswers", dependencies: ["Martlet"], swiftSettings: common),
+                "MartletTransport", "CZlib", "CoreMetrics", "HTTPTypes", "HummingbirdCore",
+                "HummingbirdHTTP2", "Logging", "NIOCore", "NIOHTTP1", "NIOHTTP2", "NIOHTTPTypes",
+                "NIOHTTPTypesHTTP1", "NIOPosix", "NIOSSL", "NIOTLS", "NIOWebSocket",
+                "ServiceLifecycle",
+            ]),
+        .target(name: "MartletAnswers", dependencies: ["Martlet"]),
         .target(
             name: "MartletAccess",
-            dependencies: ["Martlet", "MartletAnswers", "MartletCrypto", "MartletFiles"],
-            swiftSettings: common),
+            dependencies: ["Martlet", "MartletAnswers", "MartletCrypto", "MartletFiles"]),
         .target(name: "CConsoleFiles", path: "CModules/CConsoleFiles"),
         .target(
             name: "MartletConsole",
             dependencies: [
                 "Martlet", "MartletAccess", "MartletAnswers", "MartletCrypto", "MartletFiles",
-                "MartletGateway", "CConsoleFiles",
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-            ],
-            exclude: ["Web"], swiftSettings: common),
+                "MartletGateway", "CConsoleFiles", "Logging", "ServiceLifecycle",
+            ], exclude: ["Web"]),
         .target(
             name: "MartletPush",
             dependencies: [
                 "MartletBase", "MartletCrypto", "MartletFiles", "MartletTransport", "MartletWire",
-                "COpenSSL",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
-            ],
-            swiftSettings: common),
+                "COpenSSL", "AsyncHTTPClient", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
+            ]),
         .target(
             name: "MartletWebPush",
             dependencies: [
                 "Martlet", "MartletRows", "MartletWire", "MartletCrypto", "MartletTicket",
-                "MartletTransport", "MartletGateway", "MartletBridge", "MartletPush",
-                .product(name: "CoreMetrics", package: "swift-metrics"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOWebSocket", package: "swift-nio"),
-            ],
-            swiftSettings: common),
+                "MartletTransport", "MartletGateway", "MartletBridge", "MartletPush", "CoreMetrics",
+                "Logging", "NIOCore", "NIOPosix", "NIOWebSocket",
+            ]),
         .target(
             name: "MartletBridge",
             dependencies: [
                 "Martlet", "MartletBits", "MartletCrypto", "MartletEngine", "MartletFiles",
-                "MartletPush",
-                "MartletRows", "MartletTransport", "MartletWire",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-                .product(name: "CoreMetrics", package: "swift-metrics"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-            ],
-            swiftSettings: common),
+                "MartletPush", "MartletRows", "MartletTransport", "MartletWire", "AsyncHTTPClient",
+                "CoreMetrics", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
+                "ServiceLifecycle",
+            ]),
         .target(
             name: "MartletXMPP",
             dependencies: [
                 "Martlet", "MartletFiles", "MartletTransport", "MartletGateway", "CExpat",
-                .product(name: "CoreMetrics", package: "swift-metrics"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
-                .product(name: "NIOTLS", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-            ],
-            swiftSettings: common),
+                "CoreMetrics", "Logging", "NIOCore", "NIOPosix", "NIOSSL", "NIOTLS",
+                "ServiceLifecycle",
+            ]),
         .target(
             name: "MartletCommand",
             dependencies: [
                 "Martlet", "MartletAccess", "MartletAnswers", "MartletClient", "MartletCluster",
                 "MartletEngine", "MartletFiles", "MartletRows", "MartletStore", "MartletTLS",
-                "MartletTransport", "CSpawn",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            swiftSettings: common),
+                "MartletTransport", "CSpawn", "ArgumentParser", "Logging",
+            ]),
         .executableTarget(
             name: "martlet",
             dependencies: [
                 "Martlet", "MartletBridge", "MartletClientTLS", "MartletCluster", "MartletCommand",
-                "MartletConsole", "MartletGateway", "MartletLZ4", "MartletPostgres",
-                "MartletRows", "MartletStore", "MartletTransport", "MartletWebPush", "MartletXMPP",
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-            ],
-            path: "Sources/Program",
-            swiftSettings: common),
+                "MartletConsole", "MartletGateway", "MartletLZ4", "MartletPostgres", "MartletRows",
+                "MartletStore", "MartletTransport", "MartletWebPush", "MartletXMPP", "Logging",
+                "ServiceLifecycle",
+            ], path: "Sources/Program"),
         // What `make run` builds: no module that needs a TLS library of its own.
         .executableTarget(
-            name: "martlet-core", dependencies: ["MartletCommand"], path: "Sources/CoreProgram",
-            swiftSettings: common),
+            name: "martlet-core", dependencies: ["MartletCommand"], path: "Sources/CoreProgram"),
 
         .target(
             name: "MartletSimulator",
             dependencies: [
                 "Martlet", "MartletBase", "MartletWire", "MartletRows", "MartletEngine",
                 "MartletStore", "MartletTransport", "MartletClient", "MartletCluster", "CAffinity",
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            swiftSettings: common),
+                "Logging",
+            ]),
         .executableTarget(
-            name: "martlet-sim",
-            dependencies: [
-                "MartletSimulator",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-            ],
-            path: "Sources/SimulatorCommand",
-            swiftSettings: common),
+            name: "martlet-sim", dependencies: ["MartletSimulator", "ArgumentParser"],
+            path: "Sources/SimulatorCommand"),
 
         // The benchmarks are no products: who embeds Martlet does not build them, and the tests' build
         // does. The load generator and the floors are C that shares nothing with what is measured.
         .executableTarget(
             name: "bench-broker", dependencies: ["Martlet", "MartletTLS"],
-            path: "Benchmarks/Sources/BenchBroker", swiftSettings: common),
+            path: "Benchmarks/Sources/BenchBroker"),
         .executableTarget(
             name: "bench-store",
             dependencies: [
                 "Martlet", "MartletBase", "MartletBits", "MartletCondition", "MartletDelivery",
                 "MartletEngine", "MartletRing", "MartletRows", "MartletStore", "MartletTransport",
                 "MartletWire",
-            ],
-            path: "Benchmarks/Sources/BenchStore", swiftSettings: common),
+            ], path: "Benchmarks/Sources/BenchStore"),
         .executableTarget(
             name: "bench-log", dependencies: ["MartletCluster", "MartletPostgres", "MartletRows"],
-            path: "Benchmarks/Sources/BenchLog", swiftSettings: common),
+            path: "Benchmarks/Sources/BenchLog"),
         .executableTarget(
             name: "bench-load", path: "Benchmarks/Sources/MartletLoad",
             linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
@@ -339,165 +253,143 @@ let package = Package(
         // What tests of several modules rest on.
         .target(
             name: "EngineBench", dependencies: ["MartletEngine", "MartletRows", "MartletBase"],
-            path: "Tests/EngineBench",
-            swiftSettings: common),
-        .target(
-            name: "TLSPeers", dependencies: ["COpenSSL"], path: "Tests/TLSPeers",
-            swiftSettings: common),
+            path: "Tests/EngineBench"),
+        .target(name: "TLSPeers", dependencies: ["COpenSSL"], path: "Tests/TLSPeers"),
         .target(
             name: "FormerStores",
-            dependencies: [
-                "MartletStore", "MartletEngine", "MartletRows", "MartletBase", "CLMDB",
-            ],
-            path: "Tests/FormerStores", swiftSettings: common),
+            dependencies: ["MartletStore", "MartletEngine", "MartletRows", "MartletBase", "CLMDB"],
+            path: "Tests/FormerStores"),
         .target(
             name: "RedoBench",
             dependencies: [
                 "EngineBench", "MartletLZ4", "MartletStore", "MartletEngine", "MartletRows",
                 "MartletBase",
-            ],
-            path: "Tests/RedoBench", swiftSettings: common),
-        .testTarget(
-            name: "MartletBitsTests", dependencies: ["MartletBits", "MartletBase"],
-            swiftSettings: common),
+            ], path: "Tests/RedoBench"),
+        .testTarget(name: "MartletBitsTests", dependencies: ["MartletBits", "MartletBase"]),
         .testTarget(
             name: "MartletConditionTests",
-            dependencies: ["MartletCondition", "MartletBits", "MartletBase"],
-            swiftSettings: common),
-        .testTarget(
-            name: "MartletWireTests", dependencies: ["MartletWire", "MartletBase"],
-            swiftSettings: common),
+            dependencies: ["MartletCondition", "MartletBits", "MartletBase"]),
+        .testTarget(name: "MartletWireTests", dependencies: ["MartletWire", "MartletBase"]),
         .testTarget(
             name: "MartletCryptoTests",
-            dependencies: ["MartletBase", "MartletCrypto", "MartletTicket"],
-            swiftSettings: common),
-        .testTarget(
-            name: "MartletTicketTests", dependencies: ["MartletTicket", "MartletBase"],
-            swiftSettings: common),
+            dependencies: ["MartletBase", "MartletCrypto", "MartletTicket"]),
+        .testTarget(name: "MartletTicketTests", dependencies: ["MartletTicket", "MartletBase"]),
         .testTarget(
             name: "MartletTransportTests",
-            dependencies: ["MartletRing", "MartletEpoll", "MartletTransport", "CAffinity"],
-            swiftSettings: common),
-        .testTarget(
-            name: "MartletTLSTests", dependencies: ["MartletTLS", "TLSPeers", "COpenSSL"],
-            swiftSettings: common),
+            dependencies: ["MartletRing", "MartletEpoll", "MartletTransport", "CAffinity"]),
+        .testTarget(name: "MartletTLSTests", dependencies: ["MartletTLS", "TLSPeers", "COpenSSL"]),
         .testTarget(
             name: "MartletEngineTests",
             dependencies: [
                 "EngineBench", "MartletEngine", "MartletRows", "MartletCondition", "MartletBits",
                 "MartletBase",
-            ],
-            swiftSettings: common),
+            ]),
         .testTarget(
             name: "MartletDeliveryTests",
             dependencies: [
                 "EngineBench", "MartletDelivery", "MartletEngine", "MartletRows", "MartletBits",
                 "MartletBase",
-            ],
-            swiftSettings: common),
+            ]),
         .testTarget(
             name: "MartletForwardingTests",
             dependencies: [
                 "EngineBench", "MartletForwarding", "MartletEngine", "MartletRows", "MartletBase",
-            ],
-            swiftSettings: common),
+            ]),
         .testTarget(
             name: "MartletStoreTests",
             dependencies: [
                 "MartletStore", "MartletLZ4", "MartletEngine", "MartletRows", "EngineBench",
                 "FormerStores", "RedoBench", "MartletCondition", "MartletBits", "MartletBase",
                 "MartletFiles", "CLMDB",
-            ],
-            swiftSettings: common),
+            ]),
         .testTarget(
             name: "MartletClusterTests",
             dependencies: [
                 "Martlet", "MartletBits", "MartletBridge", "MartletClient", "MartletCluster",
                 "MartletCrypto", "MartletGateway", "MartletLZ4", "MartletPostgres", "MartletEngine",
                 "MartletRows", "MartletBase", "MartletSimulator", "MartletStore", "MartletTLS",
-                "MartletWire", "CSpawn",
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            swiftSettings: common),
+                "MartletWire", "CSpawn", "Logging",
+            ]),
         .testTarget(
             name: "MartletMailboxTests",
             dependencies: [
                 "EngineBench", "RedoBench", "MartletStore", "MartletDelivery", "MartletEngine",
                 "MartletRows", "MartletBase",
-            ],
-            swiftSettings: common),
+            ]),
         .testTarget(
             name: "MartletTests",
             dependencies: [
                 "Martlet", "MartletClient", "MartletClientTLS", "MartletCrypto", "MartletStore",
                 "MartletTLS", "TLSPeers", "MartletEngine", "MartletRows", "MartletBase",
-                "MartletTransport",
-                "MartletWire",
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            swiftSettings: common),
+                "MartletTransport", "MartletWire", "Logging",
+            ]),
         .testTarget(
             name: "MartletGatewayTests",
             dependencies: [
                 "MartletGateway", "Martlet", "MartletAccess", "MartletAnswers", "MartletClient",
                 "MartletConsole", "MartletTransport", "MartletWire", "MartletBase", "COpenSSL",
-                "CZlib",
-                .product(name: "CoreMetrics", package: "swift-metrics"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
-            ],
-            swiftSettings: common),
+                "CZlib", "CoreMetrics", "Logging", "NIOCore", "NIOSSL", "ServiceLifecycle",
+                "UnixSignals",
+            ]),
         .testTarget(
             name: "MartletBridgeTests",
             dependencies: [
                 "MartletBridge", "Martlet", "MartletPush", "MartletRows", "MartletWire",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-            ],
-            swiftSettings: common),
+                "AsyncHTTPClient",
+            ]),
         .testTarget(
             name: "MartletXMPPTests",
             dependencies: [
-                "MartletXMPP", "MartletGateway", "Martlet", "MartletClient",
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-            ],
-            swiftSettings: common),
+                "MartletXMPP", "MartletGateway", "Martlet", "MartletClient", "Logging", "NIOCore",
+                "NIOPosix", "NIOSSL", "ServiceLifecycle",
+            ]),
         .testTarget(
             name: "MartletPushTests",
             dependencies: [
-                "MartletPush", "MartletBase", "MartletCrypto", "MartletTransport",
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
-            ],
-            swiftSettings: common),
+                "MartletPush", "MartletBase", "MartletCrypto", "MartletTransport", "NIOSSL",
+            ]),
         .testTarget(
             name: "MartletCommandTests",
             dependencies: [
                 "MartletAnswers", "MartletCommand", "MartletFiles", "Martlet", "CLMDB",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-            ],
-            swiftSettings: common),
-        .testTarget(name: "TidyTests", swiftSettings: common),
-        .testTarget(
-            name: "SimulationTests", dependencies: ["MartletSimulator"], swiftSettings: common),
+                "ArgumentParser",
+            ]),
+        .testTarget(name: "TidyTests"),
+        .testTarget(name: "SimulationTests", dependencies: ["MartletSimulator"]),
         .testTarget(
             name: "MartletClientTests",
-            dependencies: ["MartletClient", "MartletWire", "MartletBase"],
-            swiftSettings: common),
+            dependencies: ["MartletClient", "MartletWire", "MartletBase"]),
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
                 "Martlet", "MartletClient", "MartletStore", "MartletEngine", "MartletRows",
                 "MartletWire", "MartletBase", "FormerStores",
-            ],
-            swiftSettings: common),
+            ]),
     ]
 )
+
+for (module, pkgConfig, debianPackage) in libraries {
+    let path = "CModules/\(module)"
+    package.targets.append(
+        .systemLibrary(
+            name: module, path: path, pkgConfig: pkgConfig, providers: [.apt([debianPackage])]))
+}
+
+for target in package.targets {
+    target.dependencies = target.dependencies.map { dependency in
+        guard case .byNameItem(let name, _) = dependency,
+            let package = products.first(where: { $0.value.contains(name) })?.key
+        else { return dependency }
+        return .product(name: name, package: package)
+    }
+    // C has no settings of Swift. Of the programs, those in C alone name what they link.
+    if target.path?.hasPrefix("CModules/") == true || target.linkerSettings != nil { continue }
+    target.swiftSettings = common
+    if memorySafe.contains(target.name) { target.swiftSettings?.append(.strictMemorySafety()) }
+    if lending.contains(target.name) {
+        target.swiftSettings?.append(.enableExperimentalFeature("Lifetimes"))
+    }
+}
 
 // For `make sanitize`, which builds these modules and their tests several times: only what needs no other package.
 if Context.environment["MARTLET_WITHOUT_PACKAGES"] != nil {
