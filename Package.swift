@@ -162,7 +162,7 @@ let package = Package(
             name: "MartletConsole",
             dependencies: [
                 "Martlet", "MartletAccess", "MartletAnswers", "MartletCrypto", "MartletFiles",
-                "MartletGateway", "CConsoleFiles", "Logging", "ServiceLifecycle",
+                "MartletGateway", "CConsoleFiles", "Logging",
             ], exclude: ["Web"]),
         .target(
             name: "MartletPush",
