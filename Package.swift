@@ -256,10 +256,6 @@ let package = Package(
             path: "Tests/EngineBench"),
         .target(name: "TLSPeers", dependencies: ["COpenSSL"], path: "Tests/TLSPeers"),
         .target(
-            name: "FormerStores",
-            dependencies: ["MartletStore", "MartletEngine", "MartletRows", "MartletBase", "CLMDB"],
-            path: "Tests/FormerStores"),
-        .target(
             name: "RedoBench",
             dependencies: [
                 "EngineBench", "MartletLZ4", "MartletStore", "MartletEngine", "MartletRows",
@@ -299,7 +295,7 @@ let package = Package(
             name: "MartletStoreTests",
             dependencies: [
                 "MartletStore", "MartletLZ4", "MartletEngine", "MartletRows", "EngineBench",
-                "FormerStores", "RedoBench", "MartletCondition", "MartletBits", "MartletBase",
+                "RedoBench", "MartletCondition", "MartletBits", "MartletBase",
                 "MartletFiles", "CLMDB",
             ]),
         .testTarget(
@@ -363,7 +359,7 @@ let package = Package(
             name: "EndToEndTests",
             dependencies: [
                 "Martlet", "MartletClient", "MartletStore", "MartletEngine", "MartletRows",
-                "MartletWire", "MartletBase", "FormerStores",
+                "MartletWire", "MartletBase",
             ]),
     ]
 )

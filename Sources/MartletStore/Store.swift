@@ -57,6 +57,9 @@ package struct StoreConfiguration: Sendable {
     /// Called when the store has opened its folder again after a failure of the disk, on the writing thread.
     package var reopened: (@Sendable () -> Void)?
 
+    /// The steps by which a folder of an older format is migrated. Tests give one of their own.
+    package var migrationSteps = MigrationStep.all
+
     /// Called as a folder of an older format is migrated.
     package var migrating: @Sendable (MigrationEvent) -> Void = { _ in }
 

@@ -3,7 +3,6 @@
 // What a service manager, a collector of logs and an operator who changes settings see of a serving broker. The test
 // is the service manager: it has the socket that the broker tells its states. Rests on Desk.
 
-import FormerStores
 import Foundation
 import Testing
 
@@ -178,37 +177,6 @@ struct ServiceManagerTests {
         #expect(lines[3].metadata == ["settings": "limit stored-per-instance-max=100→5, loops"])
         let fault = lines[4].metadata?["error"] ?? ""
         #expect(fault.contains("line 3") && fault.contains("from 1 to 1000"), "\(fault)")
-    }
-
-    @Test("OPS-3 each percent of a migration prolongs the time of a start, and is its status")
-    func migration() throws {
-        let desk = try Desk()
-        defer { desk.remove() }
-        try FormerStore(format: 6).write(
-            to: desk.folder.appending(path: "martlet-data").path, padding: 64 << 20)
-        let name = desk.folder.appending(path: "notify").path
-        let socket = NotifySocket(name)
-        let process = try desk.start(
-            ["serve", "--port", "0"], environment: ["NOTIFY_SOCKET": name])
-        var percents: [Int] = []
-        var told = socket.next()
-        while told != "READY=1", !told.isEmpty {
-            let lines = told.split(separator: "\n")
-            #expect(lines.count == 2 && lines[0] == "EXTEND_TIMEOUT_USEC=300000000", "\(told)")
-            let words = lines.last?.split(separator: " ") ?? []
-            if words.last == "%" {
-                #expect(told.contains("STATUS=Migrating the data folder from format 6 to "))
-                percents.append(Int(words.dropLast().last ?? "") ?? -1)
-            } else {
-                #expect(told.contains("STATUS=Migrated the data folder from format 6 to "))
-            }
-            told = socket.next()
-        }
-        #expect(told == "READY=1")
-        #expect(percents.first == 0 && percents.count > 3, "\(percents)")
-        #expect(percents == percents.sorted() && Set(percents).count == percents.count)
-        process.terminate()
-        #expect(desk.finish(process).status == 0)
     }
 
     @Test("OPS-2 a broker refuses a variable that is no setting")

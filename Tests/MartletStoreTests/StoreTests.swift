@@ -191,8 +191,8 @@ struct StoreTests {
         do {
             _ = try Store(configuration)
             Issue.record("the folder was opened")
-        } catch StoreOpenError.olderFormat(let found, let known) {
-            #expect(found == 4 && known == 13)
+        } catch StoreOpenError.olderFormat(let found, let oldest) {
+            #expect(found == 4 && oldest == 13)
         }
         // A table of this format does not begin anew.
         try raw.change("meta", Array("format".utf8), little(13 as UInt32))

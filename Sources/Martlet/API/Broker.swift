@@ -117,6 +117,7 @@ public final class Broker: Sendable {
             folder: configuration.folder, mapBytes: configuration.mapBytes)
         storing.journalWritten = { metrics.journalWritten(after: $0) }
         let (logger, migrating) = (configuration.logger, configuration.migrating)
+        storing.migrationSteps = configuration.migrationSteps
         storing.migrating = { event in
             MigrationLog.log(event, to: logger)
             if let progress = MigrationProgress(event) { migrating?(progress) }

@@ -5,6 +5,7 @@
 public import CoreMetrics
 public import Logging
 public import MartletBase
+package import MartletStore
 public import MartletTLS
 package import MartletTransport
 
@@ -135,6 +136,8 @@ public struct BrokerConfiguration: Sendable {
     /// Called during `Broker.open` with each further percent of a migration of the data folder, and at its beginning and
     /// end; nil: nobody asks.
     public var migrating: (@Sendable (MigrationProgress) -> Void)?
+    /// OPS-3: the steps by which a data folder of an older format is migrated. Tests give one of their own.
+    package var migrationSteps = MigrationStep.all
     /// OPS-4: called before a copied data folder is read and compared, with the length of its data file in bytes.
     package var checkingCopy: (@Sendable (_ byteCount: Int) -> Void)?
     /// Whether the ports are only kept until `Broker.serve` is called, for a process that has other ports to open: a start

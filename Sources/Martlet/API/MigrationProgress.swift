@@ -14,8 +14,14 @@ public struct MigrationProgress: Sendable, Hashable {
     /// Finished part of the work, 0 to 100.
     public let percent: Int
 
+    package init(fromFormat: UInt32, toFormat: UInt32, percent: Int) {
+        self.fromFormat = fromFormat
+        self.toFormat = toFormat
+        self.percent = percent
+    }
+
     init?(_ event: MigrationEvent) {
         guard case .advanced(let from, let to, let percent) = event else { return nil }
-        (fromFormat, toFormat, self.percent) = (from, to, percent)
+        self.init(fromFormat: from, toFormat: to, percent: percent)
     }
 }

@@ -6,9 +6,9 @@
 import FoundationEssentials
 import Glibc
 import Logging
-import Martlet
+package import Martlet
 
-struct ServiceManager: Sendable {
+package struct ServiceManager: Sendable {
     private let address: [UInt8]
     /// The manager ends the service after this time without a sign of life; nil: never.
     private let watchdogMicroseconds: UInt64?
@@ -38,12 +38,14 @@ struct ServiceManager: Sendable {
 
     /// OPS-3: a start takes as long as a migration of the data folder. Each percent prolongs the manager's time, because a
     /// migration that does not advance must not keep the manager waiting.
-    func migrating(_ progress: MigrationProgress) {
+    func migrating(_ progress: MigrationProgress) { tell(Self.state(of: progress)) }
+
+    package static func state(of progress: MigrationProgress) -> String {
         let formats = "the data folder from format \(progress.fromFormat) to \(progress.toFormat)"
         let status =
             progress.percent < 100
             ? "Migrating \(formats): \(progress.percent) %" : "Migrated \(formats)"
-        tell("EXTEND_TIMEOUT_USEC=\(Self.percentSeconds * 1_000_000)\nSTATUS=\(status)")
+        return "EXTEND_TIMEOUT_USEC=\(percentSeconds * 1_000_000)\nSTATUS=\(status)"
     }
 
     /// OPS-4: a start on a copied folder takes as long as reading all of it, on a slow disk by the page.

@@ -97,7 +97,7 @@
 import MartletCrypto
 public import MartletBase
 
-/// The version of the tables, keys and values above. A store folder with another version is refused.
+/// The version of the tables, keys and values above. A change of their bytes raises it, and needs a `MigrationStep`.
 package let storeFormatVersion: UInt32 = 13
 
 /// The tables, in the order in which they are opened.

@@ -428,7 +428,7 @@ struct OpenFolder {
                 throw StoreOpenError.newerFormat(found: version, known: storeFormatVersion)
             }
             guard version == storeFormatVersion else {
-                throw StoreOpenError.olderFormat(found: version, known: storeFormatVersion)
+                throw StoreOpenError.olderFormat(found: version, oldest: storeFormatVersion)
             }
         } else if purpose == .serving {
             var writer = RecordWriter()

@@ -28,8 +28,10 @@ package enum StoreOpenError: Error, Sendable, CustomStringConvertible {
     case noRoomToMigrate(String, neededBytes: Int, freeBytes: Int)
     /// A newer Martlet wrote the folder.
     case newerFormat(found: UInt32, known: UInt32)
-    /// An older Martlet wrote the folder: no broker has migrated the folder, or the format is not migrated.
-    case olderFormat(found: UInt32, known: UInt32)
+    /// An older Martlet wrote the folder, and a broker would migrate the folder.
+    case unmigratedFormat(found: UInt32, known: UInt32)
+    /// An older Martlet wrote the folder, in a format older than the oldest that this program migrates or reads.
+    case olderFormat(found: UInt32, oldest: UInt32)
     /// The folder has a broker's keys, but the data that belong to the keys are missing.
     case lost(String)
     /// A file of the store is incomplete, or has content that the store did not write.
@@ -83,15 +85,15 @@ package enum StoreOpenError: Error, Sendable, CustomStringConvertible {
             The data folder has format \(found), which a newer Martlet wrote; this one knows formats \
             up to \(known). Use the newer Martlet.
             """
-        case .olderFormat(let found, let known) where found >= Migration.oldestFormat:
+        case .unmigratedFormat(let found, let known):
             """
             The data folder has format \(found) of an older Martlet, and this one reads format \(known). \
             Start the broker once: it migrates the folder, and keeps the old files beside.
             """
-        case .olderFormat(let found, let known):
+        case .olderFormat(let found, let oldest):
             """
-            The data folder has format \(found), and this Martlet migrates formats \
-            \(Migration.oldestFormat) to \(known - 1). Choose another folder.
+            The data folder has format \(found) of an older Martlet, and this one knows formats from \
+            \(oldest) on. Choose another folder.
             """
         case .lost(let folder):
             """

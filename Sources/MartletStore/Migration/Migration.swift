@@ -2,7 +2,7 @@
 //
 // Migrates a data folder from an older format to this program's (OPS-3). The old files stay as they are. A copy of the data
 // file and of the journal is made in the folder `migrating`, the journal's records are repeated in the copy, and the steps of
-// `MigrationSteps` change the copy row by row. Then the copy takes the place of the old files:
+// `MigrationStep` change the copy row by row. Then the copy takes the place of the old files:
 //
 //   folder on disk                                     what an opening does
 //   `migrating`                                        the old store is whole: begins anew
@@ -12,7 +12,7 @@
 //
 // The rename of `migrating` to `migrated` decides. It comes when the copy is on disk. Every later move can be repeated,
 // so a process may end at any point. The old files end in `store-format-N`, where they stay until a person deletes
-// them. Rests on OpenFolder, Environment and MigrationSteps.
+// them. Rests on OpenFolder, Environment and MigrationStep.
 
 internal import CLMDB
 import Glibc
@@ -33,8 +33,6 @@ package enum MigrationEvent: Sendable, Hashable {
 }
 
 struct Migration {
-    /// The oldest format that is migrated. Programs before the format had no release.
-    static let oldestFormat: UInt32 = 6
     /// The folder of a copy that is not whole.
     static let unfinishedName = "migrating"
     /// The folder of a copy that is whole, and is not or hardly in place.
@@ -49,6 +47,7 @@ struct Migration {
     private static let spareBytes = 64 << 20
 
     let folder: String
+    var steps: [MigrationStep] = []
     let report: @Sendable (MigrationEvent) -> Void
     /// Faults of a simulated disk; nil: none.
     var faults: StoreFaults?
@@ -150,15 +149,15 @@ struct Migration {
             durability: .os, purpose: .migration(from: format))
         let environment = Environment(opened, faults: nil)
         defer { environment.close() }
-        let steps = MigrationSteps(environment: environment)
-        for version in format..<storeFormatVersion {
-            report(.changing(from: version, to: version + 1))
-            try steps.change(from: version) { part in
-                let done = Double(version - format) + part
-                advance(done / Double(storeFormatVersion - format))
+        let copy = MigratedCopy(environment: environment)
+        let steps = steps.filter { $0.format >= format }
+        for (index, step) in steps.enumerated() {
+            report(.changing(from: step.format, to: step.format + 1))
+            try step.change(copy) { part in
+                advance((Double(index) + part) / Double(steps.count))
             }
         }
-        try steps.writeFormat()
+        try copy.writeFormat()
         try environment.sync()
     }
 
@@ -248,11 +247,17 @@ extension OpenFolder {
         }
         do {
             return try open()
-        } catch StoreOpenError.olderFormat(let found, _)
-            where found >= Migration.oldestFormat && configuration.purpose == .serving
-        {
+        } catch StoreOpenError.olderFormat(let found, _) {
+            let steps = configuration.migrationSteps
+            let oldest = steps.first?.format ?? storeFormatVersion
+            guard found >= oldest else {
+                throw StoreOpenError.olderFormat(found: found, oldest: oldest)
+            }
+            guard configuration.purpose == .serving else {
+                throw StoreOpenError.unmigratedFormat(found: found, known: storeFormatVersion)
+            }
             let migration = Migration(
-                folder: configuration.folder, report: configuration.migrating,
+                folder: configuration.folder, steps: steps, report: configuration.migrating,
                 faults: configuration.faults)
             try migration.run(from: found)
             return try open()
