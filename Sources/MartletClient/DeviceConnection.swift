@@ -85,7 +85,7 @@ public actor DeviceConnection {
     func attach(_ hello: Hello, connection: UInt64, owner: any ConnectionOwner) {
         let app = AppLine(hello: hello, connection: connection, owner: owner, shared: self)
         switch state {
-        case .open(let link): begin(app, on: link)
+        case .open: begin(app)
         case .opening: waiting.append(app)
         case .idle:
             waiting.append(app)
@@ -95,7 +95,7 @@ public actor DeviceConnection {
         }
     }
 
-    private func begin(_ app: AppLine, on link: Link) {
+    private func begin(_ app: AppLine) {
         let channels = 1...UInt8(Limits.appsPerConnectionMax)
         guard let channel = channels.first(where: { apps[$0] == nil }) else {
             return app.end(
@@ -156,7 +156,7 @@ extension DeviceConnection: ConnectionOwner {
         told = 0
         let first = waiting
         waiting = []
-        for app in first { begin(app, on: link) }
+        for app in first { begin(app) }
     }
 
     private func received(_ frame: BrokerFrame, connection: UInt64) {

@@ -40,10 +40,9 @@ struct LostConnectionTests {
     }
 
     private func walk(_ bench: SendBench, rowsMax: Int) throws -> Bool {
-        let (now, limits) = (bench.now, bench.limits)
+        let now = bench.now
         return try bench.store.write { (transaction) throws(StorageError) in
-            try transaction.connections.endAllLost(
-                now: now, limits: limits, rowsMax: rowsMax)
+            try transaction.connections.endAllLost(now: now, rowsMax: rowsMax)
         }
     }
 

@@ -42,9 +42,9 @@ struct NodeRunTests {
 
     /// Ends all lost connections, in steps of a row.
     private func walk(_ bench: SendBench) throws {
-        let (now, limits) = (bench.now, bench.limits)
+        let now = bench.now
         while try bench.store.write({ (transaction) throws(StorageError) in
-            try transaction.connections.endAllLost(now: now, limits: limits, rowsMax: 1)
+            try transaction.connections.endAllLost(now: now, rowsMax: 1)
         }) {}
     }
 

@@ -129,7 +129,7 @@ extension Checker {
             key.append(name: source.keyBytes == 8 ? id[4...] : id[...])
             if kind == .discarded { key.append(byte: 1) }
             guard let found = try raw.get(source.table, key) else { return nil }
-            return try Self.dueTime(kind, of: found, in: source.table)
+            return try Self.dueTime(of: found, in: source.table)
         }
         switch kind {
         case .settlement:
@@ -167,9 +167,9 @@ extension Checker {
         }
     }
 
-    /// The due time according to a record of the kind's source; nil: the record has no due time.
+    /// The due time according to a record of a kind's source; nil: the record has no due time.
     private static func dueTime(
-        _ kind: DueKind, of record: UnsafeRawBufferPointer, in table: Table
+        of record: UnsafeRawBufferPointer, in table: Table
     ) throws(StorageError) -> Instant? {
         switch table {
         case .messages:
@@ -241,7 +241,7 @@ extension Checker {
             kind != .seen || !universe.isInactive(record.key.ordinal.rawValue)
         else { return nil }
         do throws(StorageError) {
-            return try Self.dueTime(kind, of: record.value, in: source.table)
+            return try Self.dueTime(of: record.value, in: source.table)
         } catch {
             guard error.code == 0 else { throw error }
             return nil

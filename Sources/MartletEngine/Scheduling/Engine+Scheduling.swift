@@ -54,8 +54,7 @@ extension Engine {
             if !isOfCluster { try storage.connections.beginRun(now: now) }
             hasBegun = true
         }
-        advance.hasMore = try storage.connections.endAllLost(
-            now: now, limits: limits, rowsMax: rowsMax)
+        advance.hasMore = try storage.connections.endAllLost(now: now, rowsMax: rowsMax)
         invariant(hasBegun, "A run of the broker begins before its due work.")
         // Inactivity comes first, because it decides who gets the messages sent in the step (STO-2).
         if try storage.sweeping.isInactivityDue(now: now, limits: limits) {

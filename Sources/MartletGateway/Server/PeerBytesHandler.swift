@@ -78,7 +78,7 @@ final class PeerBytesHandler: ChannelDuplexHandler {
         case .handedOver: return context.fireChannelRead(data)
         case .unknown, .requests, .frames: break
         }
-        guard take(buffer.readableBytesView, context) else { return end(context) }
+        guard take(buffer.readableBytesView, context) else { return end() }
         guard case .requests = mode else { return context.fireChannelRead(data) }
         if held.readableBytes == 0 {
             held = buffer
@@ -97,7 +97,7 @@ final class PeerBytesHandler: ChannelDuplexHandler {
         do {
             try context.pipeline.syncOperations.addHandlers(handlers, position: .after(self))
         } catch {
-            return end(context)
+            return end()
         }
         let early = held
         held = ByteBuffer()
@@ -110,7 +110,7 @@ final class PeerBytesHandler: ChannelDuplexHandler {
 
     /// Ends the connection of a peer that breaks a bound. TLS would read and decrypt what such a peer goes on sending until
     /// its own close has been waited for.
-    private func end(_ context: ChannelHandlerContext) {
+    private func end() {
         mode = .ended
         held = ByteBuffer()
         peer.end()
@@ -141,7 +141,7 @@ final class PeerBytesHandler: ChannelDuplexHandler {
             guard case .requests = mode else { return }
         }
         if held.readableBytes == 0 { held = ByteBuffer() }
-        if turns.isFlood || held.readableBytes > Limits.httpHeldBytesMax { end(context) }
+        if turns.isFlood || held.readableBytes > Limits.httpHeldBytesMax { end() }
     }
 
     private func mayRead(_ context: ChannelHandlerContext) -> Bool {

@@ -78,9 +78,9 @@ final class Machine {
         self.broker = broker
         phase = .running
         world.network.listen(ports, on: number)
-        if let cluster {
+        if cluster != nil {
             self.process = process
-            startThreads(of: broker, process, cluster)
+            startThreads(of: broker, process)
         } else {
             world.tamper(broker)
             world.oracle.restarted()
@@ -89,8 +89,7 @@ final class Machine {
     }
 
     private func startThreads(
-        of broker: SteppedBroker<SimulatedTransport>, _ process: SimulatedProcess,
-        _ cluster: SimulatedCluster
+        of broker: SteppedBroker<SimulatedTransport>, _ process: SimulatedProcess
     ) {
         committing = process.start { [unowned self, ports] fiber in
             var transport = CommitterTransport(port: ports[plan.loopCount], fiber: fiber)

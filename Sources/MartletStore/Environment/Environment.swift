@@ -359,9 +359,7 @@ final class Environment: @unchecked Sendable {
     }
 
     /// The operations of the writing transaction for the log of a cluster. The transaction stays open.
-    func operations(
-        of raw: LMDBTransaction, _ maker: inout RedoMaker
-    ) throws(StorageError) -> [UInt8] {
+    func operations(_ maker: inout RedoMaker) throws(StorageError) -> [UInt8] {
         guard let changes else {
             throw StorageError(
                 operation: "log", code: 0, text: "the store of a cluster's node has a journal",

@@ -131,7 +131,7 @@ extension Store {
             do throws(StorageError) {
                 let result = try ledgers.write(open, body)
                 if let fault = faults?.beforeCommit() { throw fault }
-                return (open, result, try operations(of: open))
+                return (open, result, try operations())
             } catch {
                 environment.abort(open)
                 ledgers.forget()
@@ -141,9 +141,9 @@ extension Store {
         }
     }
 
-    private func operations(of open: LMDBTransaction) throws(StorageError) -> [UInt8] {
+    private func operations() throws(StorageError) -> [UInt8] {
         try redoMaker.withLock { (maker) throws(StorageError) in
-            try environment.operations(of: open, &maker)
+            try environment.operations(&maker)
         }
     }
 

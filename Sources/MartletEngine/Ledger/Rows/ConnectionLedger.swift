@@ -113,9 +113,7 @@ package struct ConnectionLedger: Ledger {
 
     /// Ends the lost connections among the next `rowsMax` connections.
     /// - Returns: whether there may be more lost connections.
-    package func endAllLost(
-        now: Instant, limits: MailboxLimits, rowsMax: Int
-    ) throws(StorageError) -> Bool {
+    package func endAllLost(now: Instant, rowsMax: Int) throws(StorageError) -> Bool {
         var run = try mailboxes.run()
         guard let start = run.position else { return false }
         let (lost, end) = try lostConnections(

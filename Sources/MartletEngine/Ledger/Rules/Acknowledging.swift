@@ -150,8 +150,7 @@ package struct Acknowledging: Ledger {
             try removeSingles(of: taker, through: state.logStart)
         }
         if !single.isEmpty {
-            try putSingles(
-                single, by: taker, state, as: acknowledgement.event, now: now, limits: limits)
+            try putSingles(single, by: taker, state, as: acknowledgement.event, now: now)
         }
         if let departure = acknowledgement.departure {
             let connection = try mailboxes.connection(key)?.start
@@ -211,7 +210,7 @@ package struct Acknowledging: Ledger {
     /// Writes and counts single acknowledgements of entries in the log. A repeated acknowledgement changes nothing.
     private func putSingles(
         _ single: [UInt64], by taker: Taker, _ state: MailboxState, as event: ReportEvent,
-        now: Instant, limits: MailboxLimits
+        now: Instant
     ) throws(StorageError) {
         for sequence in single where sequence > state.logStart.rawValue {
             let key = Key.inbox(taker.ordinal, MessageSequence(sequence), in: taker.project)
