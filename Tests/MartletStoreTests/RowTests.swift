@@ -73,8 +73,6 @@ struct RowTests {
         }
     }
 
-    private struct Undone: Error {}
-
     @Test(
         "LMDB and rows in memory answer alike, and hold the same rows",
         arguments: 0..<20 as Range<UInt64>)

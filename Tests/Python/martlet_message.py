@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a sender says and a device receives: the fields of a message and its blocks."""
 
-import json
 import struct
 
 
@@ -128,23 +127,3 @@ def read_message(raw):
         else:
             shown[name] = value
     return shown
-
-
-def apns_dictionary(shown):
-    """What an Apple application is given for a message that `read_message` returned."""
-    aps = {}
-    alert = {name: shown[name] for name in ("title", "subtitle", "body")
-             if shown.get(name) is not None}
-    if alert:
-        aps["alert"] = alert
-    for name in ("badge", "sound", "category", "thread-id"):
-        if name in shown:
-            aps[name] = shown[name]
-    for name in ("content-available", "mutable-content"):
-        if shown.get(name):
-            aps[name] = 1
-    for key, value in shown.get("aps", {}).items():
-        value = json.loads(value)
-        aps[key] = {**value, **alert} if key == "alert" else value
-    custom = {key: json.loads(value) for key, value in shown.get("custom", {}).items()}
-    return {**shown["data"], **custom, "aps": aps}
