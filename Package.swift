@@ -77,7 +77,8 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.2"),
         .package(url: "https://github.com/apple/swift-nio-http2", from: "1.44.0"),
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.33.0"),
-        // Without its traits Hummingbird needs no Foundation and no library of configurations.
+        // Without its traits Hummingbird needs no Foundation and no library of configurations. AsyncHTTPClient builds
+        // Configuration and Algorithms in any case, and ServiceLifecycle AsyncAlgorithms: no trait leaves them out.
         .package(
             url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1", traits: []),
         .package(
