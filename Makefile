@@ -63,6 +63,7 @@ test: deps python python-sdks
 	MARTLET_TRANSPORT=epoll swift test -c release --skip-build --filter $(ON_EPOLL) \
 	    --experimental-maximum-parallelization-width 2
 	python3 -m unittest discover -s Benchmarks/Harness
+	python3 -m unittest discover -s Tests/Kernels
 
 # Random histories of mailboxes beside a naive broker: COUNT of them from seed FIRST on, or the one
 # with SEED, told; with FIRST those before it are run in the same environment.

@@ -5,8 +5,8 @@
 
 Makes a Debian system with debootstrap in a temporary folder. In this system: install, start, send, upgrade with data,
 remove, purge. Then the image: the demo and the emulator under the profile of system calls. Needs root, debootstrap and
-a Debian mirror. The system has no systemd that runs, so the test starts what the unit starts. All mounts and processes
-are in namespaces of their own and end with the test."""
+the mirrors of this system's apt. The system has no systemd that runs, so the test starts what the unit starts. All
+mounts and processes are in namespaces of their own and end with the test."""
 
 import contextlib
 import ctypes
@@ -26,7 +26,9 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).parent
-MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
+sys.path.insert(0, str(HERE.parent / "Tests" / "Kernels"))
+from packages import Mirrors  # noqa: E402
+
 DATA = "/var/lib/martlet"
 BYTES_MAX = 35_000_000
 SECONDS_TO_DELIVERY_MAX = 60
@@ -282,7 +284,8 @@ def main():
         root = Root(pathlib.Path(folder) / "debian")
         say("a clean Debian 12 by debootstrap")
         subprocess.run(
-            ["debootstrap", "--variant=minbase", "bookworm", str(root.folder), MIRROR], check=True,
+            ["debootstrap", "--variant=minbase", "bookworm", str(root.folder),
+             Mirrors().archive], check=True,
             stdout=subprocess.DEVNULL)
         shutil.copy("/etc/resolv.conf", root.folder / "etc/resolv.conf")
         root.mount()

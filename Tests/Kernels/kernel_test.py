@@ -5,8 +5,8 @@
 
 On each kernel, in an emulator: the demo, the tests of the transports and of deliveries, over io_uring, over epoll, and
 where io_uring is denied: by the kernel's setting io_uring_disabled, or by a filter of system calls on kernels before
-6.6, which lack the setting. A table says what passed; the logs stay in WORK_FOLDER. Needs QEMU, e2fsprogs and a Debian
-mirror; no privilege."""
+6.6, which lack the setting. A table says what passed; the logs stay in WORK_FOLDER. Needs QEMU, e2fsprogs and the
+mirrors of this system's apt; no privilege."""
 
 import argparse
 import dataclasses
@@ -23,11 +23,10 @@ import time
 
 from initramfs import PROGRAM, Archive
 from machine import Machine, accelerator
-from packages import BACKPORTS, BOOKWORM, Kernel, Packages, Unavailable, files_of
+from packages import Kernel, Mirrors, Packages, Unavailable, files_of
 
 HERE = pathlib.Path(__file__).parent
 DENY = HERE.parent / "Python" / "deny_calls.py"
-SUITES = {"bookworm": BOOKWORM, "backports": BACKPORTS}
 # Two at a time: beside all others a test without acceleration would not end in its time limit.
 TESTS = ["martlet-tests", "--testing-library", "swift-testing",
          "--experimental-maximum-parallelization-width", "2"]
@@ -277,13 +276,15 @@ def main():
     began = time.monotonic()
     report = Report()
     try:
-        own = Packages(folder / "bookworm", BOOKWORM)
+        mirrors = Mirrors()
+        suites = {"bookworm": mirrors.bookworm(), "backports": mirrors.backports()}
+        own = Packages(folder / "bookworm", suites["bookworm"])
         busybox = files_of(own.fetch("busybox-static"), lambda path: path.endswith("bin/busybox"))
         programs = {
             "/martlet/martlet-core": stripped(options.build / "martlet-core", folder),
             "/martlet/martlet-tests": stripped(next(options.build.glob("*.xctest")), folder)}
         for name in options.kernels.split(","):
-            packages = own if name == "bookworm" else Packages(folder / name, SUITES[name])
+            packages = own if name == "bookworm" else Packages(folder / name, suites[name])
             test(name, packages, programs, next(iter(busybox.values())), options, folder, report)
     except Unavailable as error:
         sys.exit(f"No kernel to test: {error}")

@@ -10,16 +10,42 @@ import re
 import subprocess
 import tarfile
 
-MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
-SECURITY_MIRROR = os.environ.get(
-    "DEBIAN_SECURITY_MIRROR", "http://deb.debian.org/debian-security")
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-BOOKWORM = ((MIRROR, "bookworm"), (SECURITY_MIRROR, "bookworm-security"))
-BACKPORTS = ((MIRROR, "bookworm-backports"),)
 
 
 class Unavailable(Exception):
     """A package that apt does not get, with what apt said."""
+
+
+class Mirrors:
+    """Where this system gets Debian from: the archive, and the one of security updates.
+
+    apt reads its own sources, so each of their forms counts, and a machine behind a mirror of its own needs no setting."""
+
+    def __init__(self, targets=None):
+        """`targets` is what apt says of its sources: a line for each, with address, suite and component."""
+        if targets is None:
+            targets = subprocess.run(
+                ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"],
+                text=True, stdout=subprocess.PIPE, check=True).stdout
+        addresses = {}
+        for line in targets.splitlines():
+            address, suite, component = line.split()
+            if component == "main":
+                addresses.setdefault(suite, address)
+        # Sources of other people have suites too; only Debian's own have security updates beside them.
+        for suite, address in addresses.items():
+            own = suite.removesuffix("-security")
+            if own != suite and own in addresses:
+                self.archive, self.security = addresses[own], address
+                return
+        raise Unavailable("apt's sources name no suite of Debian with its security updates")
+
+    def bookworm(self):
+        return (self.archive, "bookworm"), (self.security, "bookworm-security")
+
+    def backports(self):
+        return ((self.archive, "bookworm-backports"),)
 
 
 class Packages:
