@@ -6,7 +6,7 @@ PACKAGES := liburing-dev libjemalloc-dev liblmdb-dev libssl-dev libexpat1-dev
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests Benchmarks/Sources
 
-.PHONY: run build cluster cluster-soak cluster-upgrade test browser-test apns-kills mailbox-histories simulate deps python python-sdks console-test format format-check clean
+.PHONY: run build cluster cluster-soak cluster-upgrade test browser-test apns-kills mailbox-histories simulate deps python python-sdks python-venv chromium console-test format format-check clean
 
 # The demo, built without optimisation, which takes a third of the time. In a terminal the whole program is built after
 # that, and the demo goes on serving until Ctrl-C with the console in a browser.
@@ -96,63 +96,25 @@ deps:
 
 # A second implementation of the protocol, in Python, is among the tests.
 python:
-	@command -v python3 >/dev/null || { \
-	    echo "Installing the Debian package python3"; \
-	    $(SUDO) apt-get update -q \
-	        && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q \
-	            --no-install-recommends python3; \
-	}
+	@command -v python3 >/dev/null || $(MAKE) --no-print-directory deps PACKAGES=python3
 
-# The official clients that call the gateway in its tests, in an environment of their own below .build.
-# Made once, and again when their versions change.
+# The official clients that call the gateway in its tests, and other people's senders, in environments of their own:
+# -newest has the newest official clients that there are, which app servers install today, -push has pywebpush, which
+# sends through the Web Push door, -xmpp has slixmpp, an app server over XMPP, and -apns has aioapns, which sends to
+# Apple's push service, and h2, the HTTP/2 of the server that stands in for it.
 SDKS := .build/python-sdks
-python-sdks: python $(SDKS)/installed $(SDKS)-newest/installed $(SDKS)-push/installed \
-    $(SDKS)-xmpp/installed $(SDKS)-apns/installed
+python-sdks: $(foreach kind,sdks sdks-newest sdks-push sdks-xmpp sdks-apns,.build/python-$(kind)/installed)
 
-# The newest ones that there are, which app servers install today.
-$(SDKS)-newest/installed: Tests/Python/requirements-newest.txt $(SDKS)/installed
-	@echo "Installing into $(SDKS)-newest: $$(tr '\n' ' ' < $<)"
-	rm -rf $(SDKS)-newest
-	python3 -m venv $(SDKS)-newest
-	$(SDKS)-newest/bin/pip install --quiet --requirement $<
+# An environment of Python below .build with the versions of its file. Made once, and again when the file changes.
+.build/python-%/installed: Tests/Python/requirements-%.txt | python-venv
+	@echo "Installing into $(@D): $$(tr '\n' ' ' < $<)"
+	rm -rf $(@D)
+	python3 -m venv $(@D)
+	$(@D)/bin/pip install --quiet --requirement $<
 	touch $@
 
-# pywebpush, which sends through the Web Push door.
-$(SDKS)-push/installed: Tests/Python/requirements-push.txt $(SDKS)/installed
-	@echo "Installing into $(SDKS)-push: $$(tr '\n' ' ' < $<)"
-	rm -rf $(SDKS)-push
-	python3 -m venv $(SDKS)-push
-	$(SDKS)-push/bin/pip install --quiet --requirement $<
-	touch $@
-
-# slixmpp, an app server over XMPP.
-$(SDKS)-xmpp/installed: Tests/Python/requirements-xmpp.txt $(SDKS)/installed
-	@echo "Installing into $(SDKS)-xmpp: $$(tr '\n' ' ' < $<)"
-	rm -rf $(SDKS)-xmpp
-	python3 -m venv $(SDKS)-xmpp
-	$(SDKS)-xmpp/bin/pip install --quiet --requirement $<
-	touch $@
-
-# aioapns, which sends to Apple's push service, and h2, the HTTP/2 of the server that stands in for it.
-$(SDKS)-apns/installed: Tests/Python/requirements-apns.txt $(SDKS)/installed
-	@echo "Installing into $(SDKS)-apns: $$(tr '\n' ' ' < $<)"
-	rm -rf $(SDKS)-apns
-	python3 -m venv $(SDKS)-apns
-	$(SDKS)-apns/bin/pip install --quiet --requirement $<
-	touch $@
-
-$(SDKS)/installed: Tests/Python/requirements.txt
-	@python3 -c 'import ensurepip, venv' 2>/dev/null || { \
-	    echo "Installing the Debian package python3-venv"; \
-	    $(SUDO) apt-get update -q \
-	        && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q \
-	            --no-install-recommends python3-venv; \
-	}
-	@echo "Installing into $(SDKS): $$(tr '\n' ' ' < $<)"
-	rm -rf $(SDKS)
-	python3 -m venv $(SDKS)
-	$(SDKS)/bin/pip install --quiet --requirement $<
-	touch $@
+python-venv: python
+	@python3 -c 'import ensurepip, venv' 2>/dev/null || $(MAKE) --no-print-directory deps PACKAGES=python3-venv
 
 # Firefox from Debian, unmodified but for preferences, at the Web Push door. Its log is kept below .build.
 browser-test: python-sdks
@@ -181,15 +143,10 @@ console-test: $(BROWSER)/installed
 	swift build -c release --build-tests
 	swift test -c release --skip-build --filter EndToEndTests.ConsoleBrowserTests
 
-$(BROWSER)/installed: Tests/Python/requirements-browser.txt | python
-	@echo "Installing chromium, chromium-driver and into $(BROWSER): $$(tr '\n' ' ' < $<)"
-	[ -x /usr/bin/chromedriver ] || { $(SUDO) apt-get update -q \
-	    && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q \
-	        --no-install-recommends chromium chromium-driver python3-venv; }
-	rm -rf $(BROWSER)
-	python3 -m venv $(BROWSER)
-	$(BROWSER)/bin/pip install --quiet --requirement $<
-	touch $@
+$(BROWSER)/installed: | chromium
+
+chromium:
+	@[ -x /usr/bin/chromedriver ] || $(MAKE) --no-print-directory deps PACKAGES="chromium chromium-driver"
 
 format:
 	swift format format --in-place --parallel --recursive $(SOURCES)
