@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# make run and make test do everything on a fresh Debian 12 with swift on the PATH.
+# make run and make test do everything on a fresh Debian 12 with swift on the PATH. make help lists the targets: what stands
+# there is the line that begins with ## above a target.
 
 PACKAGES := liburing-dev libjemalloc-dev liblmdb-dev libssl-dev libexpat1-dev
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests Benchmarks/Sources
+# Everything is built once, in one configuration, for make test and make check.
+CONFIGURATION := release
+# Folders of which unittest takes the tests in Python.
+PYTHON_TESTS := Benchmarks/Harness Tests/Check Tests/Kernels
 
-.PHONY: run build cluster cluster-soak cluster-upgrade test browser-test apns-kills mailbox-histories simulate deps python python-sdks python-venv chromium console-test format format-check clean
+.PHONY: run build test check help cluster cluster-soak cluster-upgrade browser-test apns-kills mailbox-histories simulate deps python python-sdks python-venv chromium console-test format format-check clean
 
-# The demo, built without optimisation, which takes a third of the time. In a terminal the whole program is built after
-# that, and the demo goes on serving until Ctrl-C with the console in a browser.
+## The demo: 5,000 devices over real sockets, every number checked. Built without optimisation.
+# That takes a third of the time. In a terminal the whole program is built after that, and the demo goes on serving until
+# Ctrl-C with the console in a browser.
 run: PACKAGES += liblz4-dev libpq-dev zlib1g-dev
 run: deps
 	swift build --product martlet-core
@@ -19,25 +25,26 @@ run: deps
 	        && swift build --product martlet && .build/debug/martlet demo; \
 	else .build/debug/martlet-core demo; fi
 
+## The program, optimised: .build/release/martlet.
 build: PACKAGES += liblz4-dev libpq-dev zlib1g-dev
 build: deps
 	swift build -c release --product martlet
 
-# A cluster on this machine from nothing: PostgreSQL with a standby and three nodes, of which the active one is killed
-# while messages are sent.
+## A cluster on this machine: PostgreSQL with a standby and three nodes; the active one is killed.
+# Messages are sent meanwhile.
 cluster: PACKAGES += liblz4-dev libpq-dev zlib1g-dev postgresql
 cluster: deps
 	swift build -c release --product martlet
 	Examples/cluster.sh .build/release/martlet
 
-# A cluster under load for MINUTES, while its processes are killed, frozen, promoted and restarted. At the end the script
-# counts accepted messages against delivered ones, and compares the stores.
+## A cluster under load for MINUTES=10, whose processes are killed, frozen, promoted and restarted.
+# SEED is that of one history. At the end the script counts accepted messages against delivered ones, and compares the stores.
 cluster-soak: PACKAGES += liblz4-dev libpq-dev zlib1g-dev postgresql
 cluster-soak: deps python
 	swift build -c release --product martlet
 	python3 -B Tests/Cluster/soak.py .build/release/martlet --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
-# A cluster of the program FORMER is upgraded node by node under load.
+## A cluster of the program FORMER is upgraded node by node under load.
 cluster-upgrade: PACKAGES += liblz4-dev libpq-dev zlib1g-dev postgresql
 cluster-upgrade: deps python
 	swift build -c release --product martlet
@@ -49,32 +56,45 @@ OVER_SOCKETS := '^(MartletClientTests|MartletTests|MartletGatewayTests|MartletPu
 # Tests of brokers run once more on epoll; those of the transports themselves run on both at once.
 ON_EPOLL := '^(MartletTests|EndToEndTests)\.'
 
-# What the tests need beside what the programs need. jemalloc overwrites memory that is new or freed: a read of freed
-# memory then gives wrong results instead of the former ones.
+## Builds and runs all tests, in Swift and in Python.
+# jemalloc overwrites memory that is new or freed: a read of freed memory then gives wrong results instead of the former
+# ones.
 test: export MALLOC_CONF := junk:true
 test: PACKAGES += liblz4-dev libpq-dev zlib1g-dev postgresql
 test: deps python python-sdks
-	swift build -c release --build-tests
+	swift build -c $(CONFIGURATION) --build-tests
 	@[ -z "$$CI" ] && [ -x /usr/bin/chromium ] && [ -x /usr/bin/chromedriver ] && [ -e $(BROWSER)/installed ] || \
 	    echo "The console in a browser is not tested: CI is set, or Chromium, its driver or Selenium is missing (make console-test)"
-	swift test -c release --skip-build --skip $(OVER_SOCKETS)
-	swift test -c release --skip-build --filter $(OVER_SOCKETS) \
+	swift test -c $(CONFIGURATION) --skip-build --skip $(OVER_SOCKETS)
+	swift test -c $(CONFIGURATION) --skip-build --filter $(OVER_SOCKETS) \
 	    --experimental-maximum-parallelization-width 2
-	MARTLET_TRANSPORT=epoll swift test -c release --skip-build --filter $(ON_EPOLL) \
+	MARTLET_TRANSPORT=epoll swift test -c $(CONFIGURATION) --skip-build --filter $(ON_EPOLL) \
 	    --experimental-maximum-parallelization-width 2
-	python3 -m unittest discover -s Benchmarks/Harness
-	python3 -m unittest discover -s Tests/Kernels
+	for folder in $(PYTHON_TESTS); do python3 -m unittest discover -s $$folder || exit 1; done
 
-# Random histories of mailboxes beside a naive broker: COUNT of them from seed FIRST on, or the one
-# with SEED, told; with FIRST those before it are run in the same environment.
+## The edit loop: format and tests of what differs from BASE=HEAD. TESTS="MODULE MODULE.SUITE": these.
+check: export MALLOC_CONF := junk:true
+check: PACKAGES += liblz4-dev libpq-dev zlib1g-dev
+check: deps python
+	@python3 Tests/Check/check.py --configuration $(CONFIGURATION) --python "$(PYTHON_TESTS)" \
+	    $(if $(BASE),--base $(BASE)) $(if $(TESTS),--tests "$(TESTS)")
+
+## Lists the targets.
+help:
+	@awk '/^## / { help = substr($$0, 4); next } /^$$/ { help = "" } \
+	    help != "" && /^[a-z-]+:/ { name = $$0; sub(/:.*/, "", name); printf "%-18s %s\n", name, help; help = "" }' \
+	    $(MAKEFILE_LIST)
+
+## Random histories of mailboxes beside a naive broker: COUNT=100000, or the one with SEED, told.
+# With FIRST, those from this seed on; also before SEED, in the same environment.
 mailbox-histories: PACKAGES += liblz4-dev libpq-dev zlib1g-dev
 mailbox-histories: deps
-	swift build -c release --build-tests
+	swift build -c $(CONFIGURATION) --build-tests
 	TESTS_MAILBOX_COUNT=$(or $(COUNT),100000) TESTS_MAILBOX_SEED=$(SEED) \
 	    TESTS_MAILBOX_FIRST=$(FIRST) \
-	    swift test -c release --skip-build --filter MartletMailboxTests.HistoryTests/random
+	    swift test -c $(CONFIGURATION) --skip-build --filter MartletMailboxTests.HistoryTests/random
 
-# Simulated worlds from the seed FROM on, COUNT of them; or the one with SEED, told line by line.
+## Simulated worlds: COUNT=10000 from the seed FROM=0 on, or the one with SEED, told line by line.
 simulate: deps
 	swift build -c release --product martlet-sim
 	.build/release/martlet-sim $(if $(SEED),--seed $(SEED) --trace,\
@@ -98,6 +118,7 @@ deps:
 python:
 	@command -v python3 >/dev/null || $(MAKE) --no-print-directory deps PACKAGES=python3
 
+## Installs the official SDKs and other people's senders that tests use, below .build.
 # The official clients that call the gateway in its tests, and other people's senders, in environments of their own:
 # -newest has the newest official clients that there are, which app servers install today, -push has pywebpush, which
 # sends through the Web Push door, -xmpp has slixmpp, an app server over XMPP, and -apns has aioapns, which sends to
@@ -116,7 +137,7 @@ python-sdks: $(foreach kind,sdks sdks-newest sdks-push sdks-xmpp sdks-apns,.buil
 python-venv: python
 	@python3 -c 'import ensurepip, venv' 2>/dev/null || $(MAKE) --no-print-directory deps PACKAGES=python3-venv
 
-# Firefox from Debian, unmodified but for preferences, at the Web Push door. Its log is kept below .build.
+## Web Push with Firefox from Debian, unmodified but for preferences. Its log is kept below .build.
 browser-test: python-sdks
 	@command -v firefox-esr >/dev/null || { \
 	    echo "Installing the Debian package firefox-esr"; \
@@ -130,30 +151,33 @@ browser-test: python-sdks
 	    && $(SDKS)-push/bin/python -B Tests/Python/push_browser.py \
 	        "$$(swift build -c release --show-bin-path)/martlet" firefox-esr .build/browser-test.log
 
-# The bridge to Apple's push service with random answers and kill -9: 100,000 messages. `make test` has 2000.
+## The bridge to Apple's push service, random answers, kill -9: 100,000 messages. make test has 2000.
 apns-kills: python-sdks
 	swift build -c release --product martlet
 	APNS_MESSAGES=100000 $(SDKS)-apns/bin/python -B Tests/Python/apns_scenarios.py \
 	    "$$(swift build -c release --show-bin-path)/martlet" kills
 
-# The console in Chromium from Debian, driven by Selenium, both installed if need be. `make test` runs the same where both
-# are there, but not where CI is set.
 BROWSER := .build/python-browser
+## The console in Chromium from Debian, driven by Selenium, both installed if need be.
+# make test runs the same where both are there, but not where CI is set.
 console-test: $(BROWSER)/installed
-	swift build -c release --build-tests
-	swift test -c release --skip-build --filter EndToEndTests.ConsoleBrowserTests
+	swift build -c $(CONFIGURATION) --build-tests
+	swift test -c $(CONFIGURATION) --skip-build --filter EndToEndTests.ConsoleBrowserTests
 
 $(BROWSER)/installed: | chromium
 
 chromium:
 	@[ -x /usr/bin/chromedriver ] || $(MAKE) --no-print-directory deps PACKAGES="chromium chromium-driver"
 
+## Formats the sources in place.
 format:
 	swift format format --in-place --parallel --recursive $(SOURCES)
 
+## Says what make format would change.
 format-check:
 	swift format lint --strict --parallel --recursive $(SOURCES)
 
+## Removes what was built.
 clean:
 	swift package clean
 

@@ -7,20 +7,22 @@ BENCH_PACKAGES := redis-server nats-server mosquitto wrk python3-venv postgresql
 
 .PHONY: bench bench-compare stress bench-publish bench-deps
 
+## Martlet beside Redis, NATS, Mosquitto and the kernel floor. QUICK=1: minutes; ONLY=fanout: a section.
 bench: deps python bench-deps
 	python3 Benchmarks/run.py $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
-# This tree's broker beside an older commit's: make bench-compare BASE=COMMIT, within ten minutes once
-# the base is built. CELLS=fanout,latency: some cells.
+## This tree's broker beside that of BASE=COMMIT. CELLS=fanout,latency: some cells.
+# Within ten minutes once the base is built.
 bench-compare: deps python
 	@[ -n "$(BASE)" ] || { echo "make bench-compare BASE=COMMIT [CELLS=fanout,latency,...]"; exit 2; }
 	python3 Benchmarks/compare.py --base $(BASE) $(if $(CELLS),--cells "$(CELLS)")
 
-# Whether the broker can be drowned: within ten minutes; make stress QUICK=1: under two.
+## Whether the broker can be drowned: ten minutes. QUICK=1: two.
 # STRANGERS=1000000: so many peers without a credential.
 stress: deps python
 	python3 Benchmarks/stress.py $(if $(QUICK),--quick) $(if $(STRANGERS),--strangers $(STRANGERS))
 
+## Puts the report in REPORT=FOLDER into the README.
 bench-publish: python
 	python3 Benchmarks/run.py --publish $(REPORT)
 

@@ -4,13 +4,14 @@
 
 .PHONY: package package-test
 
-# Both in .build/package. The program is linked once more, with the Swift runtime inside; nothing is compiled anew.
+## A Debian package and an OCI image, in .build/package.
+# The program is linked once more, with the Swift runtime inside; nothing is compiled anew.
 package: build python
 	@command -v dpkg-shlibdeps >/dev/null || $(MAKE) --no-print-directory deps PACKAGES=dpkg-dev
 	rm -rf .build/package
 	python3 Packaging/build.py .build/release .build/package
 
-# Installs, starts, sends, upgrades, removes and purges in a Debian system of its own, as root.
+## Installs, starts, sends, upgrades, removes and purges the package in a clean Debian system, as root.
 package-test: package
 	@command -v debootstrap >/dev/null || { \
 	    echo "Installing the Debian package debootstrap"; \

@@ -6,9 +6,9 @@ KERNEL_PACKAGES := qemu-system-x86 e2fsprogs
 
 .PHONY: kernel-test
 
-# The demo, the tests of the transports and of deliveries, over io_uring, over epoll and where io_uring is denied: on
-# Debian 12's own kernel and on the newest kernel of its backports. KERNELS=backports: one of the two.
-# ACCELERATOR=tcg: without /dev/kvm. ONLY="epoll demo": some steps.
+## The demo and the tests of transports and deliveries on Debian's kernels, in an emulator.
+# Over io_uring, over epoll and where io_uring is denied: on Debian 12's own kernel and on the newest kernel of its
+# backports. KERNELS=backports: one of the two. ACCELERATOR=tcg: without /dev/kvm. ONLY="epoll demo": some steps.
 kernel-test: deps python
 	@$(MAKE) --no-print-directory deps PACKAGES="$(KERNEL_PACKAGES)"
 	swift build -c release --product martlet-core

@@ -6,10 +6,11 @@ SANITIZERS := address address-debug undefined thread memcheck
 
 .PHONY: sanitize sanitize-short $(addprefix sanitize-,$(SANITIZERS))
 
-# Hours: each builds everything anew. make sanitize-thread: one of them.
+## All tests, and a broker at every door, under each sanitizer and valgrind: hours.
+# Each builds everything anew. make sanitize-thread: one of them.
 sanitize: $(addprefix sanitize-,$(SANITIZERS))
 
-# What CI runs: the modules that need no other package, under AddressSanitizer.
+## The modules that need no other package, under AddressSanitizer, as CI runs them.
 sanitize-short: PACKAGES += liblz4-dev libpq-dev
 sanitize-short: deps
 	Tests/Sanitizers/sanitize.sh short

@@ -133,6 +133,39 @@ struct TidyTests {
         #expect(Set(found) == Set(movers + ["Sources/MartletFiles/PrivateFile.swift"]))
     }
 
+    // MARK: Targets
+
+    @Test("make help lists each target that people call: each that no other target needs")
+    func targets() throws {
+        let makefiles =
+            try ["Makefile", "Packaging/package.mk", "Benchmarks/bench.mk"]
+            + Self.files(below: "Tests", ending: ".mk")
+        let lines = try makefiles.flatMap { file in
+            try Self.text(file).split(separator: "\n")
+        }
+        var targets: Set<Substring> = []
+        var needed: Set<Substring> = []
+        var helped: Set<Substring> = []
+        var isHelp = false
+        for line in lines where !line.hasPrefix("\t") {
+            guard let rule = line.wholeMatch(of: /([^:=#\s]+):([^=].*)?/) else {
+                isHelp = line.hasPrefix("## ") || isHelp && line.hasPrefix("#")
+                continue
+            }
+            if isHelp { helped.insert(rule.1) }
+            isHelp = false
+            let names = (rule.2 ?? "").split { " |".contains($0) }
+            if rule.1 == ".PHONY" {
+                targets.formUnion(names.filter { !$0.contains(/[$(),]/) })
+            } else if !names.contains(where: { $0.hasSuffix("=") }) {
+                needed.formUnion(names)
+            }
+        }
+        #expect(targets.count > 20)
+        #expect(helped.isSubset(of: targets))
+        #expect(targets.subtracting(needed).subtracting(helped) == [])
+    }
+
     // MARK: Ledgers
 
     /// The ledgers, each with those that it rests on.
