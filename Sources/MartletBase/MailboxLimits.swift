@@ -4,7 +4,7 @@
 // have some of them of its own (ProjectLimits). Rests on Limits.
 
 /// Configurable limits of one broker: storage and rates per instance, fanouts in progress per project, and
-/// requests.
+/// requests. `Limits` has the reason for each default.
 public struct MailboxLimits: Sendable, Hashable {
     /// STO-1: non-collapsible messages stored per instance; 0: unlimited.
     public var storedPerInstanceMax = Limits.storedPerInstanceMax
