@@ -256,6 +256,33 @@ struct TidyTests {
         }
     }
 
+    @Test(
+        "Files, folders, targets and links that CONTRIBUTING and SECURITY name exist",
+        arguments: ["CONTRIBUTING.md", "SECURITY.md"])
+    func places(page: String) throws {
+        let text = try Self.text(page)
+        let swift = try
+            (Self.files(below: "Sources", ending: ".swift")
+            + Self.files(below: "Tests", ending: ".swift")).map { "/" + $0 }
+        var count = 0
+        for match in text.matches(of: /`((?:Sources|Tests)\/[^`]*)`|\]\(([^)]*)\)/) {
+            let path = String(match.1 ?? match.2!)
+            count += 1
+            #expect(
+                FileManager.default.fileExists(atPath: Self.root.appending(path: path).path()),
+                "\(page) names \(path)")
+        }
+        for match in text.matches(of: /`(\w+\.swift)`/) {
+            #expect(swift.contains { $0.hasSuffix("/" + match.1) }, "\(page) names \(match.1)")
+        }
+        let makefiles = try ["Makefile", "Benchmarks/bench.mk", "Tests/Sanitizers/sanitize.mk"]
+            .map { try "\n" + Self.text($0) }.joined()
+        for match in text.matches(of: /`make ([a-z-]+)/) {
+            #expect(makefiles.contains("\n\(match.1):"), "\(page) names make \(match.1)")
+        }
+        #expect(count > 0)
+    }
+
     // MARK: Numbers
 
     /// The values of the integer literals of a source, products and shifts worked out. Bytes are scanned, because
