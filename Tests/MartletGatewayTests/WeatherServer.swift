@@ -22,8 +22,8 @@ struct Warnings: Service {
     }
 }
 
-/// A server of your own with a broker in it: devices connect to it, the SDKs of the original system
-/// send through it, and so does your own code. Runs until SIGTERM or Ctrl-C.
+/// A server of your own with a broker in it: devices connect to it, Firebase's Admin SDKs send
+/// through it, and so does your own code. Runs until SIGTERM or Ctrl-C.
 func serveWeather(
     folder: String, devices: BrokerConfiguration.Address, sdks: BrokerConfiguration.Address,
     warnings: AsyncStream<(place: String, text: String)>
