@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Settings of an XMPP connection server; every setting but the certificate has a default. Rests on XMPPLimits.
+// The settings of an XMPP connection server. All but the certificate have defaults. Rests on XMPPLimits.
 
 public import Logging
 public import Martlet
@@ -14,21 +14,21 @@ public struct XMPPConfiguration: Sendable {
     ]
     /// The server's certificate. The server speaks TLS from the first byte.
     public var certificate: GatewayConfiguration.Certificate
-    /// The beginning of the names of the certificate's settings, for errors and the log: `xmpp` or `http`.
+    /// Prefix of the certificate's setting names in errors and in the log: `xmpp` or `http`.
     public var certificateSetting = "xmpp"
-    /// Open connections at a time; further connections are closed.
+    /// Most open connections; further ones are closed.
     public var connectionsMax = XMPPLimits.connectionsMax
-    /// NET-6: connections whose app servers have not signed in.
+    /// Most connections that have not signed in (NET-6).
     public var strangersMax = XMPPLimits.strangersMax
-    /// NET-6: the part of one address in `strangersMax`. A proxy of the broker's configuration has no part.
+    /// How many of `strangersMax` one address may hold (NET-6). Configured proxies are exempt.
     public var strangersPerAddressMax = XMPPLimits.strangersPerAddressMax
-    /// NET-3: seconds from the TCP connection to the end of the sign-in.
+    /// Seconds to sign in, from the TCP connection on (NET-3).
     public var signInSeconds = XMPPLimits.signInSeconds
-    /// NET-2: seconds of silence after which the server pings; after as many again the connection ends.
+    /// Idle seconds before the server pings; if nothing comes back within the same time, it closes the connection (NET-2).
     public var silenceSeconds = XMPPLimits.silenceSeconds
-    /// Seconds that a connection has to finish after a change of the certificate.
+    /// Seconds in which open connections must finish after the certificate has changed.
     public var drainSecondsMax = XMPPLimits.drainSecondsMax
-    /// Seconds for which a connection stays open after CONNECTION_DRAINING of a changed certificate.
+    /// Seconds for which they stay open at least after CONNECTION_DRAINING, so that app servers can connect anew.
     public var drainSecondsMin = XMPPLimits.drainSecondsMin
     /// Logger of the server.
     public var logger = Logger(label: "martlet.xmpp")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The JSON of an app server: a message to devices, or the acknowledgement of a message from a device or of a receipt. A
-// fault in a text without an ID is an error of the stanza, and any other fault is a `nack` with the ID. Unknown fields
-// are ignored, as the interface always did. Rests on LegacyRequest.
+// Reads an app server's JSON: a message to devices, or the acknowledgement of a device's message or of a receipt. If
+// something is wrong we answer with a `nack` that has the message's ID; without an ID we can only refuse the stanza.
+// Unknown fields are ignored, as this interface has always done. Rests on LegacyRequest.
 
 import Martlet
 import MartletGateway
@@ -17,7 +17,7 @@ enum AppServerMessage: Sendable {
 
     /// A fault in the JSON.
     enum Fault: Error, Sendable, Hashable {
-        /// The text has no ID to be answered by.
+        /// There is no ID to answer with.
         case stanza(StanzaError)
         case refused(messageID: String, target: String?, Refusal)
     }
@@ -117,10 +117,10 @@ struct DownstreamMessage: Sendable {
         switch timeToLive ?? .null {
         case .integer(let number): seconds = Double(number)
         case .number(let number): seconds = number.value
-        // A text with a number in it is read as the number.
+        // A number in quotation marks will do.
         default: return
         }
-        // A project may allow more, and the broker judges a project that allows less.
+        // The project may allow more than the default. If it allows less, the broker refuses the message.
         guard !(0...Double(Limits.timeToLiveSecondsMax)).contains(seconds) else { return }
         let most = most()
         guard !(0...Double(most)).contains(seconds) else { return }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The error words of a `nack`, and the broker's errors as such words. Source: Firebase Cloud Messaging documentation,
+// The error words of a `nack`, and how the broker's errors translate into them. Source: Firebase Cloud Messaging documentation,
 // "Downstream message error response codes". Rests on MartletGateway's words of the legacy HTTP interface.
 
 import Martlet
@@ -23,7 +23,7 @@ enum LegacyError: String, Sendable, CaseIterable {
 /// A refusal of a message that has an ID.
 struct Refusal: Error, Sendable, Hashable {
     var error: LegacyError
-    /// A sentence for people.
+    /// What went wrong, for people.
     var description: String
 
     init(_ error: LegacyError, _ description: String) {
@@ -31,7 +31,7 @@ struct Refusal: Error, Sendable, Hashable {
         self.description = description
     }
 
-    /// Refuses a field, in the original system's words.
+    /// Refuses a field, in FCM's words.
     static func invalid(_ kind: String, _ text: String) -> Refusal {
         Refusal(.invalidJSON, "InvalidJson : \(kind) : \(text)")
     }
@@ -58,9 +58,9 @@ struct Refusal: Error, Sendable, Hashable {
             }
     }
 
-    /// The refusal of a field's type or value by the reading of legacy messages.
+    /// Translates what LegacyRequest says of a field's type or value.
     init(_ error: GatewayError) {
-        // A value of a wrong type has no error code.
+        // A wrong type has no error code of its own.
         let kind = error.code == nil ? "JSON_TYPE_ERROR" : "JSON_PARSING_ERROR"
         self = .invalid(kind, error.message)
     }

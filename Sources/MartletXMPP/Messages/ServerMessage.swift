@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the server says in JSON: answers to sends, messages of devices, receipts, and CONNECTION_DRAINING. Rests on
-// JSONValue.
+// The JSON that the server sends: answers, devices' messages, receipts, and CONNECTION_DRAINING. Rests on JSONValue.
 
 import Martlet
 
-/// A message of the server to an app server.
+/// A message from the server to an app server.
 struct ServerMessage: Sendable {
     private var members: JSONObject
 
@@ -21,7 +20,7 @@ struct ServerMessage: Sendable {
 
     // MARK: Answers
 
-    /// The results of a message to a group, for its answer.
+    /// Which members of a group got the message.
     private static func results(_ tokens: TokenResults) -> JSONObject {
         var members: JSONObject = [
             "success": .integer(Int64(tokens.successCount)),
@@ -34,8 +33,8 @@ struct ServerMessage: Sendable {
     }
 
     /// - Parameters:
-    ///   - canonical: the present token of the instance, if the target is a token from before a rotation.
-    ///   - group: the results of a group's members.
+    ///   - canonical: the instance's present token, if the app server wrote an earlier one.
+    ///   - group: the members' results, if the target is a group.
     static func accepted(
         _ message: DownstreamMessage, canonical: String? = nil, group: TokenResults? = nil
     ) -> ServerMessage {
@@ -48,7 +47,7 @@ struct ServerMessage: Sendable {
         return ServerMessage(members)
     }
 
-    /// - Parameter target: nil: the message named no target.
+    /// - Parameter target: nil if the message named none.
     static func refused(
         messageID: String, target: String?, _ refusal: Refusal, group: TokenResults? = nil
     ) -> ServerMessage {
@@ -64,7 +63,7 @@ struct ServerMessage: Sendable {
 
     // MARK: Messages to be acknowledged
 
-    /// UPS-1: a message of a device.
+    /// A device's message (UPS-1).
     static func upstream(_ message: DeviceMessage) -> ServerMessage {
         ServerMessage([
             "category": .string(message.app), "data": .object(JSONObject(message.data)),
@@ -72,7 +71,7 @@ struct ServerMessage: Sendable {
         ])
     }
 
-    /// RCP-1: the receipt of a device.
+    /// A device has taken a message (RCP-1).
     static func receipt(_ receipt: NamedReceipt, from domain: String) -> ServerMessage {
         ServerMessage([
             "message_type": .string("receipt"), "from": .string(domain),
@@ -85,7 +84,7 @@ struct ServerMessage: Sendable {
         ])
     }
 
-    /// No new message is taken on the connection.
+    /// Asks the app server to send on another connection from now on.
     static let draining = ServerMessage([
         "message_type": .string("control"), "control_type": .string("CONNECTION_DRAINING"),
     ])

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Remembers the IDs that app servers gave to messages with receipts, so that a receipt can name them (RCP-1). A receipt of a
-// device names the broker's message, and the app server knows the message by its own ID. The IDs stand in the file
-// `xmpp.receipts` of the data folder, a line for each, so that a receipt after a restart names the ID too:
+// Remembers the IDs that app servers gave their messages, so that receipts can name them (RCP-1): a device's receipt names
+// the broker's number of the message, and the app server knows only its own ID. To survive a restart the IDs are also in the
+// file `xmpp.receipts` of the data folder, one per line:
 //
 //     NUMBER END PROJECT ID        END in milliseconds since 1970, ID in Base64
 //
-// A line is written before the app server hears that its message was accepted. A line is not synced: the kernel keeps
-// the writes of a killed process. After a crash of the machine the last lines may be missing, and a receipt of such a
-// message names the broker's own ID. Half a line at the end is passed over. Rests on PrivateFile.
+// A line is written before the app server hears that its message was accepted, but not synced: if the process is killed,
+// the kernel still has it. If the machine crashes, the last lines may be missing, and receipts of those messages name the
+// broker's number instead. Half a line at the end is skipped. Rests on PrivateFile.
 
 import Glibc
 import Logging
@@ -30,12 +30,12 @@ final class MessageNames: Sendable {
 
     private struct State {
         var names: [Key: Name] = [:]
-        /// In the order of sending. Some have ended.
+        /// In the order in which they were sent, including some that have ended.
         var order: ArraySlice<Key> = []
-        /// Names of each project, ended names among them.
+        /// How many names each project has, including ended ones.
         var counts: [String: Int] = [:]
         var descriptor: Int32 = -1
-        /// Lines of the file.
+        /// Lines in the file.
         var lineCount = 0
     }
 
@@ -46,7 +46,7 @@ final class MessageNames: Sendable {
 
     /// - Parameters:
     ///   - folder: the data folder.
-    ///   - most: names kept; past the bound the oldest is forgotten first.
+    ///   - most: how many names to keep; beyond that the oldest go first.
     init(in folder: String, most: Int = XMPPLimits.namesMax, now: Instant, _ logger: Logger) {
         path = folder + "/xmpp.receipts"
         self.most = most
@@ -60,7 +60,7 @@ final class MessageNames: Sendable {
     deinit { state.withLock { state in if state.descriptor >= 0 { close(state.descriptor) } } }
 
     /// Notes the ID of a message.
-    /// - Parameter end: after this instant no receipt of the message is expected.
+    /// - Parameter end: after this instant we expect no more receipts for the message.
     func note(_ id: String, of number: UInt64, in project: String, until end: Instant, now: Instant)
     {
         state.withLock { state in
@@ -71,12 +71,12 @@ final class MessageNames: Sendable {
         }
     }
 
-    /// The ID of a message; nil for a message that no app server sent over XMPP, or that was forgotten.
+    /// The ID of a message; nil if it wasn't sent over XMPP or has been forgotten.
     func name(of number: UInt64, in project: String) -> String? {
         state.withLock { $0.names[Key(project: project, number: number)]?.id }
     }
 
-    /// Whether receipts of the project are expected.
+    /// Whether the project still expects receipts.
     func expects(_ project: String, now: Instant) -> Bool {
         state.withLock { state in
             forget(now, &state)
@@ -94,7 +94,7 @@ final class MessageNames: Sendable {
         forget(now, &state)
     }
 
-    /// Forgets the oldest names, as long as they have ended or are too many.
+    /// Forgets the oldest names while they have ended or there are too many.
     private func forget(_ now: Instant, _ state: inout State) {
         while let first = state.order.first {
             let hasEnded = state.names[first].map { $0.end < now } ?? true
@@ -149,7 +149,7 @@ final class MessageNames: Sendable {
         state.lineCount += 1
     }
 
-    /// Writes the file anew, with the present names alone.
+    /// Rewrites the file with just the names that we still have.
     private func write(_ state: inout State) {
         if state.descriptor >= 0 { close(state.descriptor) }
         state.descriptor = -1
@@ -160,7 +160,7 @@ final class MessageNames: Sendable {
             bytes += Self.line(key, name)
             state.lineCount += 1
         }
-        // Called on threads that serve, and the lines are not synced either.
+        // No fsync: this runs on threads that serve, and the lines aren't synced either.
         do throws(PrivateFile.Failure) {
             state.descriptor = try PrivateFile.replace(path, with: bytes, isSynced: false)
                 .leaveOpen()
@@ -169,7 +169,7 @@ final class MessageNames: Sendable {
         }
     }
 
-    /// Goes on without the file. Receipts after a restart then name the broker's own IDs.
+    /// Gives up on the file and goes on without. After a restart receipts name the broker's numbers.
     private func fail(_ operation: String, _ reason: String, _ state: inout State) {
         if state.descriptor >= 0 { close(state.descriptor) }
         state.descriptor = -1

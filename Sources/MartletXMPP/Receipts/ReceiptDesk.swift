@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hands a project's receipts to its XMPP connections, and keeps them until they are acknowledged (RCP-1). The store keeps
-// receipts until they are taken up to an event; app servers acknowledge in any order. The desk stands between the two:
+// Hands a project's receipts to its XMPP connections and keeps track of them until they are acknowledged (RCP-1). The store
+// can only delete receipts up to an event, but app servers acknowledge in any order. The desk sits in between:
 //
-//     readThrough   receipts up to this event were read, and are
-//       held        with a connection, until its acknowledgement or its end;
-//       returned    to be handed out again, because their connection has ended.
+//     readThrough   receipts up to this event have been read. Each one is
+//       held        by a connection until it is acknowledged or the connection ends,
+//       returned    to be handed out again because its connection has ended, or acknowledged.
 //
-// The store deletes all receipts below the first unacknowledged receipt. So a receipt may come again after the broker or
-// the last connection of the project has ended, and no receipt is lost. A receipt is with one connection at a time.
+// The store deletes everything below the first unacknowledged receipt. So no receipt is lost, but one may come again after the
+// broker or the project's last connection has ended. Only one connection holds a receipt at a time.
 //
-// Only receipts of arrival are known to XMPP. Receipts of display and opening are passed over, and deleted with their
-// neighbours. A desk reads only while a message with receipts was sent over XMPP, so that senders of the binary
-// protocol keep the receipts of projects without receipts over XMPP. Rests on MessageNames and DoorSender.
+// XMPP knows receipts of arrival only. We skip those of display and opening, and they are deleted along with the ones
+// around them. A desk reads only while it expects receipts of messages that were sent over XMPP: otherwise it would take
+// away the receipts of senders who use the binary protocol. Rests on MessageNames and DoorSender.
 
 import Logging
 import Martlet
@@ -20,13 +20,13 @@ import Synchronization
 
 /// A receipt for an app server.
 struct NamedReceipt: Sendable, Hashable {
-    /// Place among the project's receipts.
+    /// Its place among the project's receipts.
     var event: UInt64
     /// The ID that the app server gave to the message.
     var originalID: String
     /// Token of the device.
     var token: String
-    /// Name of the device's app; empty for a device that has unregistered.
+    /// Name of the device's app; empty if the device has unregistered.
     var app: String
 
     /// The receipt's own ID, which the app server acknowledges.
@@ -39,7 +39,7 @@ final class ReceiptDesk: Sendable {
         var sender: DoorSender
         var deliver: @Sendable (NamedReceipt) -> Void
         var held: Set<UInt64> = []
-        /// Whether the connection drains, and gets no more.
+        /// Whether the connection is draining, so it gets no more.
         var isRetired = false
 
         var room: Int { isRetired ? 0 : XMPPLimits.receiptsWindowMax - held.count }
@@ -49,7 +49,7 @@ final class ReceiptDesk: Sendable {
         var members: [UInt64: Member] = [:]
         var readThrough: UInt64 = 0
         var takenThrough: UInt64 = 0
-        /// Receipts without an acknowledgement, with a connection or returned.
+        /// Unacknowledged receipts, held or returned.
         var open: [UInt64: NamedReceipt] = [:]
         var returned: Set<UInt64> = []
         /// The connection that got the last receipt.
@@ -80,8 +80,8 @@ final class ReceiptDesk: Sendable {
         state.withLock { $0.members[number] = Member(sender: sender, deliver: deliver) }
     }
 
-    /// Hands a connection no more receipts.
-    /// - Parameter sent: events that were sent, and may still be acknowledged; others go to another connection.
+    /// Stops handing receipts to a connection.
+    /// - Parameter sent: events that it may still acknowledge; its others go to another connection.
     func retire(_ number: UInt64, keeping sent: Set<UInt64>) {
         state.withLock { state in
             guard var member = state.members[number] else { return }
@@ -100,7 +100,7 @@ final class ReceiptDesk: Sendable {
             state.returned.formUnion(member?.held ?? [])
             return (member?.sender, Self.taken(&state), state.members.isEmpty)
         }
-        // The acknowledgements of a last connection would be lost with the desk.
+        // When the last connection leaves, the desk goes too, so its acknowledgements must reach the store now.
         if let through { sender?.takeReceipts(through: through) }
         return isEmpty
     }
@@ -115,7 +115,7 @@ final class ReceiptDesk: Sendable {
 
     // MARK: Handing out
 
-    /// Looks for new receipts, hands out what connections have room for, and deletes what is acknowledged.
+    /// Reads new receipts, hands out as many as connections have room for, and deletes what is acknowledged.
     func look(now: Instant) {
         let isExpected = names.expects(projectID, now: now)
         guard let (sender, room, after) = begin(), isExpected || after > 0 else { return }
@@ -167,7 +167,7 @@ final class ReceiptDesk: Sendable {
         return (deliveries, Self.taken(&state))
     }
 
-    /// The event up to which the store may delete receipts; nil: as before.
+    /// Up to which event the store may delete receipts; nil if nothing has changed.
     private static func taken(_ state: inout State) -> UInt64? {
         let through = state.open.keys.min().map { $0 - 1 } ?? state.readThrough
         guard through > state.takenThrough else { return nil }
@@ -175,13 +175,13 @@ final class ReceiptDesk: Sendable {
         return through
     }
 
-    /// The next connection with room, in turns.
+    /// The next connection that has room; they take turns.
     private func next(_ state: State) -> UInt64? {
         let numbers = state.members.filter { $0.value.room > 0 }.keys
         return numbers.filter { $0 > state.last }.min() ?? numbers.min()
     }
 
-    /// nil for an event that XMPP does not know.
+    /// nil for an event that XMPP has no receipt for.
     private func named(_ receipt: DeliveryReceipt) -> NamedReceipt? {
         guard receipt.kind == .received else { return nil }
         let number = receipt.messageID.split(separator: "/").last.flatMap { UInt64($0) } ?? 0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shared part of a server's connections: the broker, the open connections, the receipts of each project, and the
-// bounds on strangers. Rests on DoorSender and StrangerPlaces.
+// What a server's connections share: the broker, the list of connections, each project's receipts, and the places for
+// strangers. Rests on DoorSender and StrangerPlaces.
 
 import Logging
 import Martlet
@@ -9,9 +9,9 @@ import MartletGateway
 import NIOCore
 import Synchronization
 
-/// The shared part of a server and its connections.
+/// What a server and its connections share.
 final class ServerCore: Sendable {
-    /// The way to a connection from any thread. It does not keep the connection's memory.
+    /// Reaches a connection from any thread, without keeping it in memory.
     struct Port: Sendable {
         private final class Reference {
             weak var handler: AppServerHandler?
@@ -62,9 +62,9 @@ final class ServerCore: Sendable {
     let turns = HandshakeTurns()
     let refusalLog: RefusalLog
     let metrics: XMPPMetrics
-    /// A hook for tests: called before a send. The send is refused with the returned error.
+    /// A hook for tests: called before a send, which is then refused with the returned error.
     let fault: (@Sendable (OutgoingMessage) -> MartletError?)?
-    /// OPS-7: whether the node is drained.
+    /// Whether this node of a cluster is drained (OPS-7).
     let isDrained: @Sendable () -> Bool
     private let state = Mutex(State())
 
@@ -91,7 +91,7 @@ final class ServerCore: Sendable {
     var connectionCount: Int { state.withLock { $0.connections.count } }
 
     /// Counts a connection.
-    /// - Returns: the number of the connection; nil if the server has too many.
+    /// - Returns: the connection's number; nil if there are too many.
     func enter(_ port: Port) -> UInt64? {
         state.withLock { state in
             guard state.connections.count < configuration.connectionsMax else { return nil }
@@ -117,8 +117,8 @@ final class ServerCore: Sendable {
         for port in state.withLock({ Array($0.connections.values) }) { port.run(body) }
     }
 
-    /// OPS-7: sends the app servers of a drained node away. Called again and again, because a sign-in may have been under
-    /// way; a connection that drains goes on draining.
+    /// Sends app servers away from a drained node (OPS-7). Called repeatedly, because a sign-in may have been under way. It
+    /// does nothing to connections that are draining already.
     func rest() {
         guard isDrained() else { return }
         forEach { $0.drain(for: .rest) }
@@ -137,7 +137,7 @@ final class ServerCore: Sendable {
 
     // MARK: Receipts
 
-    /// The receipts of a project, with a connection joined.
+    /// The project's desk, which the connection has joined.
     func join(
         _ number: UInt64, _ sender: DoorSender,
         deliver: @escaping @Sendable (NamedReceipt) -> Void
@@ -153,14 +153,14 @@ final class ServerCore: Sendable {
         }
     }
 
-    /// Removes a connection from its desk. A desk ends with its last connection.
+    /// Removes a connection from its desk. The last one takes the desk with it.
     func leave(_ desk: ReceiptDesk, _ number: UInt64, of project: String) {
         state.withLock { state in
             if desk.leave(number), state.desks[project] === desk { state.desks[project] = nil }
         }
     }
 
-    /// Looks for receipts of all projects with connections.
+    /// Looks for new receipts of every project that has a connection.
     func lookForReceipts() {
         let desks = state.withLock { Array($0.desks.values) }
         for desk in desks { desk.look(now: broker.now) }

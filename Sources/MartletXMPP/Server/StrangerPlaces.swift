@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The connections whose app servers have not signed in (NET-6). Their number is bounded, and the part of one address. At the
-// bound the address with most connections loses its oldest, so a flood from one place costs the flood alone. Rests on
-// PeerAddress.
+// Bounds the connections that have not signed in yet, in all and per address (NET-6). When the places run out, the address
+// with the most connections loses its oldest, so a flood from one place hurts only itself. Rests on PeerAddress.
 
 import MartletTransport
 import Synchronization
@@ -26,7 +25,7 @@ final class StrangerPlaces: Sendable {
             return stranger
         }
 
-        /// Removes the oldest connection of the address with most connections.
+        /// Removes the oldest connection of the address that has most.
         mutating func removeOne() -> Stranger? {
             guard let most = counts.values.max() else { return nil }
             let oldest = strangers.filter { counts[$0.value.network] == most }.keys.min()
@@ -47,7 +46,7 @@ final class StrangerPlaces: Sendable {
 
     /// Takes a place.
     /// - Parameter end: called at most once, to make room for another connection.
-    /// - Returns: the number for `leave`; nil if the address has too many connections.
+    /// - Returns: a number for `leave`; nil if the address has too many connections.
     func enter(
         _ address: PeerAddress, isProxy: Bool, end: @escaping @Sendable () -> Void
     ) -> UInt64? {
@@ -66,7 +65,7 @@ final class StrangerPlaces: Sendable {
         return number
     }
 
-    /// Gives a place back, after the sign-in or the end of the connection.
+    /// Gives a place back after the sign-in, or when the connection ends.
     func leave(_ number: UInt64) {
         state.withLock { state in _ = state.remove(number) }
     }

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The XMPP connection server's metrics, among those of its broker: open connections, messages by kind, and ended streams by
-// error (OPS-10). Rests on swift-metrics.
+// The server's metrics: open connections, messages by kind, and streams that an error has ended (OPS-10). They appear among
+// the broker's. Rests on swift-metrics.
 
 import CoreMetrics
 import Martlet
 
 /// The metrics of one server.
 final class XMPPMetrics: Sendable {
-    /// Kinds of messages of the server.
+    /// What is counted.
     enum Kind: String, CaseIterable, Sendable {
-        /// Accepted messages of app servers.
+        /// An app server's message was accepted.
         case ack
-        /// Refused messages of app servers.
+        /// An app server's message was refused.
         case nack
-        /// Messages of devices, each time that one is sent.
+        /// A device's message was sent, repetitions included.
         case upstream
-        /// Receipts, each time that one is sent.
+        /// A receipt was sent, repetitions included.
         case receipt
     }
 
@@ -43,7 +43,7 @@ final class XMPPMetrics: Sendable {
             })
     }
 
-    /// Records the number of open connections, before and after the sign-in.
+    /// Records the number of open connections, signed in or not.
     func connected(_ count: Int) { connections.record(count) }
 
     func sent(_ kind: Kind) { messages[kind]?.increment() }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The XMPP connection server as a service in the process: its TLS listeners, the certificate and its reload, and a shutdown in
-// which app servers finish what is unacknowledged (GW-10). Rests on ServerCore and NIO.
+// The XMPP connection server as a service: TLS listeners, a certificate that can be reloaded, and a shutdown that lets app
+// servers finish what is unacknowledged (GW-10). Rests on ServerCore and NIO.
 
 import Glibc
 import Logging
@@ -14,7 +14,7 @@ import NIOSSL
 public import ServiceLifecycle
 import Synchronization
 
-/// Serves app servers over XMPP until a graceful shutdown. List the server behind the broker's service.
+/// Serves app servers over XMPP until a graceful shutdown. List it after the broker's service.
 public final class XMPPServer: Service {
     private let core: ServerCore
     private let certificate: ServerCertificate
@@ -22,7 +22,7 @@ public final class XMPPServer: Service {
     private let group = MultiThreadedEventLoopGroup.singleton
     private let bound: EventLoopPromise<[UInt16]>
 
-    /// Makes a server and reads the files of the certificate. `run()` opens the listening sockets.
+    /// Makes a server and reads its certificate. `run()` opens the listening sockets.
     /// - Throws: `INVALID_ARGUMENT` for a certificate or key that cannot be used.
     public convenience init(
         _ broker: Broker, _ configuration: XMPPConfiguration
@@ -31,8 +31,8 @@ public final class XMPPServer: Service {
     }
 
     /// - Parameters:
-    ///   - fault: a hook for tests: called before a send. The send is refused with the returned error.
-    ///   - isDrained: a hook for tests: whether the node is drained; nil: as the broker says.
+    ///   - fault: a hook for tests: called before a send, which is then refused with the returned error.
+    ///   - isDrained: a hook for tests: whether the node is drained; nil asks the broker.
     package init(
         _ broker: Broker, _ configuration: XMPPConfiguration,
         fault: (@Sendable (OutgoingMessage) -> MartletError?)?,
@@ -52,27 +52,27 @@ public final class XMPPServer: Service {
 
     deinit { bound.fail(CancellationError()) }
 
-    /// Settings that the server was made with.
+    /// The settings that the server was made with.
     public var configuration: XMPPConfiguration { core.configuration }
 
     /// Open connections, signed in or not.
     package var connectionCount: Int { core.connectionCount }
 
-    /// The bound ports, in the order of the addresses; waits until the server listens.
-    /// - Throws: the reason for which the server cannot listen.
+    /// The ports, in the order of the addresses. Waits until the server listens.
+    /// - Throws: the reason why it can't listen.
     public func ports() async throws -> [UInt16] { try await bound.futureResult.get() }
 
-    /// OPS-11: reads certificate and key again. New connections get the new certificate. If the certificate is another
-    /// than before, open connections are told CONNECTION_DRAINING, and end when all is acknowledged, or after a minute.
-    /// - Throws: `INVALID_ARGUMENT` with the reason why a file cannot be used. The certificate then stays as it was.
+    /// Reads certificate and key again (OPS-11). New connections get the new certificate. If it has changed, open connections
+    /// are sent CONNECTION_DRAINING; they close once everything is acknowledged, or after a minute.
+    /// - Throws: `INVALID_ARGUMENT` if a file cannot be used, and why. The old certificate then stays in use.
     public func reloadCertificate() throws(MartletError) {
         guard try certificate.reload() else { return }
         core.forEach { $0.drain(for: .certificate) }
     }
 
-    /// Serves until a graceful shutdown. Then all app servers are told CONNECTION_DRAINING, and have five seconds for
-    /// what is unacknowledged.
-    /// - Throws: the error for which the server cannot listen.
+    /// Serves until a graceful shutdown. Then every app server gets CONNECTION_DRAINING, and five seconds to finish what is
+    /// unacknowledged.
+    /// - Throws: the reason why it can't listen.
     public func run() async throws {
         let channels: [any Channel]
         do { channels = try await listen() } catch {
@@ -91,7 +91,7 @@ public final class XMPPServer: Service {
         let watch = Task { [certificate] in
             await certificate.watch(by: core.broker, core.logger)
         }
-        // After a cancellation, as after a graceful shutdown, app servers finish.
+        // Let app servers finish, after a cancellation as after a graceful shutdown.
         try? await gracefulShutdown()
         watch.cancel()
         looking.cancel()
@@ -151,7 +151,7 @@ public final class XMPPServer: Service {
             }
     }
 
-    /// The address in words, where the system names only the reason.
+    /// Adds the address, because the system's error names only the reason.
     private static func explained(
         _ error: any Error, _ address: BrokerConfiguration.Address
     ) -> any Error {

@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages of devices (UPS-1) and receipts (RCP-1) for the app server of a connection. At most a window of both is
-// unacknowledged. A message that waits for room is kept by its number alone, and read again, so an app server that does
-// not read costs no memory. What is unacknowledged at the end of the connection goes to another. Rests on
+// Sends devices' messages (UPS-1) and receipts (RCP-1) to a connection's app server. At most a window of them is
+// unacknowledged. Of a message that waits for room we keep only the number and read it again later, so an app server that
+// doesn't read costs no memory. When the connection ends, whatever is unacknowledged goes to another one. Rests on
 // AppServerHandler.
 
 import Logging
 import Martlet
 import NIOCore
 
-/// By what an app server names a message that it acknowledges.
+/// How an app server names the message that it acknowledges.
 struct AckKey: Hashable, Sendable {
     /// The `from` of the message.
     var from: String
     var messageID: String
 }
 
-/// A message without an acknowledgement.
+/// Something that was sent and is not acknowledged yet.
 enum Outstanding: Sendable {
-    /// A message of a device, by its number.
+    /// A device's message, by its number.
     case message(UInt64)
     /// A receipt, by its event.
     case receipt(UInt64)
 }
 
 extension AppServerHandler {
-    /// Waiting messages read in a snapshot.
+    /// How many waiting messages to read from one snapshot.
     private static var messagesPerRead: Int { 16 }
 
-    /// Takes what the broker tells of the sender.
+    /// Takes the broker's news for this sender.
     func happened(_ event: DoorSender.Event) {
         switch event {
         case .messages(let messages):
-            // A draining connection has given its messages back.
+            // A draining connection has already given its messages back.
             guard drain == nil, case .bound = phase else { return }
             took(messages)
         case .revoked:
@@ -55,11 +55,11 @@ extension AppServerHandler {
             } else if message.expires > message.accepted {
                 waitingNumbers.append(message.number)
             } else {
-                // A now-or-never message without room is dropped.
+                // It is now or never and there is no room, so it is dropped.
                 sender?.drop([message.number])
             }
         }
-        // A message that another sender has acknowledged leaves the listener's window, and another one comes.
+        // Another sender may have acknowledged some of them. Those left our window, and new ones took their place.
         if waitingNumbers.count > XMPPLimits.windowMax, let held = sender?.held() {
             waitingNumbers.removeAll { !held.contains($0) }
         }
@@ -83,7 +83,7 @@ extension AppServerHandler {
         outstandingCount += 1
     }
 
-    /// Sends waiting receipts and messages as far as there is room.
+    /// Sends waiting receipts and messages while there is room.
     func sendWaiting() {
         sendReceipts()
         while hasRoom, !waitingNumbers.isEmpty, let sender {
@@ -102,8 +102,7 @@ extension AppServerHandler {
         }
     }
 
-    /// Sends receipts. Of several receipts of a message to many, one is unacknowledged at a time, because all have one
-    /// ID.
+    /// Sends receipts. All receipts of one message have the same ID, so only one of them may be unacknowledged at a time.
     private func sendReceipts() {
         var index = 0
         while hasRoom, index < waitingReceipts.count {
@@ -138,13 +137,13 @@ extension AppServerHandler {
         checkDrained()
     }
 
-    /// Tells the store of acknowledged messages, all of a turn together.
+    /// Tells the store what was acknowledged in this turn, all at once.
     func takeNow() {
         guard !taking.isEmpty, let sender, let port else { return }
         let numbers = taking
         taking = []
         takeCount += 1
-        // The sender lives until the answer, also behind the end of the connection.
+        // Keeps the sender alive until the answer, even if the connection ends first.
         sender.take(numbers) { isTaken in
             withExtendedLifetime(sender) { port.run { $0.taken(numbers, isTaken) } }
         }
@@ -153,7 +152,7 @@ extension AppServerHandler {
     private func taken(_ numbers: [UInt64], _ isTaken: Bool) {
         takeCount -= 1
         if !isTaken {
-            // The app server does not repeat its acknowledgement.
+            // The app server won't acknowledge again, so we have to try again ourselves.
             takeCount += 1
             return after(.seconds(XMPPLimits.takeAgainSeconds)) { handler in
                 handler.takeCount -= 1
@@ -166,14 +165,13 @@ extension AppServerHandler {
 
     // MARK: The end
 
-    /// Gives unacknowledged messages and receipts back. A message with an acknowledgement on the way to the store is not
-    /// handed out again.
+    /// Gives unacknowledged messages and receipts back, except those whose acknowledgement is on its way to the store.
     func leaveDevices() {
         takeNow()
         if let desk, let sender { core.leave(desk, number, of: sender.project.id) }
         desk = nil
         if takeCount == 0 { sender?.end() }
-        // With an acknowledgement on its way, the sender ends behind the answer.
+        // If an acknowledgement is on its way, the sender ends after the answer.
         sender = nil
         outstanding = [:]
         waitingNumbers = []
@@ -182,8 +180,7 @@ extension AppServerHandler {
 
     // MARK: Draining
 
-    /// Tells the app server to turn to another connection. Answers to sends and acknowledgements still go over this
-    /// connection.
+    /// Asks the app server to use another connection. This one still carries acknowledgements, and answers to sends.
     func drain(for reason: Drain) {
         guard phase != .closing else { return }
         if case .certificate = drain, reason.isSoon {
@@ -225,7 +222,7 @@ extension AppServerHandler {
         return .seconds(core.configuration.drainSecondsMax)
     }
 
-    /// Ends a draining connection on which everything is acknowledged.
+    /// Closes a draining connection once everything on it is acknowledged.
     func checkDrained() {
         guard drain != nil, phase != .closing, inProgressCount == 0, outstandingCount == 0,
             takeCount == 0, taking.isEmpty, NIODeadline.now() >= drainBegan + drainMin

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The way into a stream: its header, the sign-in with a server key (REG-5), and the address of the app server. A wrong
-// key is logged and slowed by address as at every door (REG-10). Source: RFC 6120, sections 4, 6 and 7. Rests on
-// AppServerHandler.
+// Opens a stream: its header, the sign-in with a server key (REG-5), and the binding of a resource. Wrong keys are logged
+// and slowed down by address, as at every door (REG-10). Source: RFC 6120, sections 4, 6 and 7. Rests on AppServerHandler.
 
 import Martlet
 import MartletTransport
@@ -63,7 +62,7 @@ extension AppServerHandler {
                 return refuse(
                     SignInFailure(.invalidMechanism, "An app server signs in by PLAIN."))
             }
-            // Without the credential, the client waits for a word of the server. Source: RFC 6120 §6.4.2.
+            // No credential came with it: the client waits for an empty challenge first. Source: RFC 6120 §6.4.2.
             guard !stanza.text.isEmpty else {
                 return send("<challenge xmlns=\"\(Namespace.sasl)\"/>")
             }
@@ -83,7 +82,7 @@ extension AppServerHandler {
         signIn(credential, .any, isLast: core.broker.isCurrent)
     }
 
-    /// OPS-7: presents a refused key again to a store that is as new as the attempt.
+    /// Tries a refused key again once the store has caught up with the cluster: the key may be newer than it (OPS-7).
     private func signInByNewest(_ credential: PlainCredential) {
         guard let port else { return }
         phase = .checking
@@ -99,7 +98,7 @@ extension AppServerHandler {
         }
     }
 
-    /// - Parameter isLast: whether the store has all rows.
+    /// - Parameter isLast: whether the store has every row, so that a refusal is final.
     private func signIn(_ credential: PlainCredential, _ freshness: Freshness, isLast: Bool) {
         guard let port else { return }
         do throws(MartletError) {
@@ -121,7 +120,7 @@ extension AppServerHandler {
         }
     }
 
-    /// REG-10: logs a wrong key, and holds its refusal back if the address had too many.
+    /// Logs a wrong key, and delays the refusal if the address has presented too many (REG-10).
     private func refuseKey() {
         core.refusalLog.refused("server key", from: address.description)
         let failure = SignInFailure(
@@ -133,7 +132,7 @@ extension AppServerHandler {
         case .later:
             phase = .checking
             let wait = TimeAmount.milliseconds(StrangerBook.waitMilliseconds)
-            // The wait ends for the address even if the connection ends meanwhile.
+            // The address gets its waiting place back even if the connection is gone by now.
             port?.eventLoop.scheduleTask(in: wait) { strangers.settled(address) }
             after(wait) { handler in
                 guard handler.phase == .checking else { return }
@@ -149,7 +148,7 @@ extension AppServerHandler {
         }
     }
 
-    /// Refuses an attempt. The app server may try again a few times.
+    /// Refuses an attempt. The app server may try a few more times.
     private func refuse(_ failure: SignInFailure) {
         send(failure.xml)
         refusalCount += 1
@@ -160,8 +159,7 @@ extension AppServerHandler {
 
     // MARK: Resources
 
-    /// Binds the resource of an app server. Each connection has a resource of its own, because an app server may open
-    /// many connections with one name.
+    /// Binds a resource. Each connection gets one of its own, because an app server may open many under the same name.
     func bind(_ iq: StanzaElement, _ request: StanzaElement) {
         guard case .binding = phase, let sender, let port else {
             return refuse(iq, StanzaError(.notAllowed, "The connection has its resource."))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stanzas of a signed-in app server: requests for information, presence, and messages. A message with JSON becomes
-// a send or an acknowledgement. Sends are handed to the broker in their order, and answered as the broker answers.
+// Serves a signed-in app server's stanzas: requests for information, presence, and messages. A message with JSON is a send
+// or an acknowledgement. Sends go to the broker in order, and each is answered when the broker answers.
 // Source: RFC 6120, section 8. Rests on AppServerHandler and AppServerMessage.
 
 import Martlet
@@ -19,7 +19,7 @@ extension AppServerHandler {
                 return fail(StreamError(.notAuthorized, "An app server binds a resource first."))
             }
             serveMessage(stanza)
-        // An app server's presence has no meaning here.
+        // Presence means nothing here.
         case "presence": break
         default:
             fail(StreamError(.unsupportedStanzaType, "Stanzas are iq, message and presence."))
@@ -30,7 +30,7 @@ extension AppServerHandler {
 
     private func serveRequest(_ iq: StanzaElement) {
         let type = iq.attributes["type"] ?? ""
-        // Answers to the server's own pings.
+        // Answers to our own pings.
         if type == "result" || type == "error" { return }
         guard type == "get" || type == "set", iq.attributes["id"] != nil, iq.children.count == 1
         else {
@@ -56,7 +56,7 @@ extension AppServerHandler {
         send("<iq type=\"error\"\(ends(of: iq))>\(error.xml)</iq>")
     }
 
-    /// The attributes of an answer that repeat those of its request.
+    /// The attributes that an answer takes over from its request.
     private func ends(of stanza: StanzaElement) -> String {
         var text = ""
         if let id = stanza.attributes["id"] { text += " id=\"\(XML.escaped(id))\"" }
@@ -99,12 +99,12 @@ extension AppServerHandler {
         }
     }
 
-    /// Longest time to live of the project.
+    /// The project's longest time to live.
     private func timeToLiveMax() -> UInt32 {
         sender?.timeToLiveSecondsMax() ?? Limits.timeToLiveSecondsMax
     }
 
-    /// Returns a message with an error of the stanza.
+    /// Sends a message back as a stanza error.
     private func refuseMessage(_ stanza: StanzaElement, _ error: StanzaError) {
         let content = stanza.child("gcm", Namespace.messages).map {
             "<gcm xmlns=\"\(Namespace.messages)\">\(XML.escaped($0.text))</gcm>"
@@ -145,8 +145,8 @@ extension AppServerHandler {
 
     /// Hands a message to the broker.
     /// - Parameters:
-    ///   - outgoing: the message with the target that is tried now.
-    ///   - canonical: the token in the target, if the app server wrote a token from before a rotation.
+    ///   - outgoing: the message, with the target to try now.
+    ///   - canonical: the token in that target, if the app server wrote an earlier one.
     private func hand(
         _ message: DownstreamMessage, to outgoing: OutgoingMessage, canonical: String?
     ) {
@@ -156,12 +156,12 @@ extension AppServerHandler {
         }
         let core = core
         let project = sender.project.id
-        // The end of receipts is found now, because the answer comes on the committer's thread.
+        // Worked out here, because the answer comes on the committer's thread.
         let life =
             outgoing.wantsReceipts
             ? Int64(outgoing.timeToLiveSeconds ?? sender.timeToLiveSecondsMax()) : 0
         sender.send(outgoing) { result in
-            // The name must be there before a device can report.
+            // Before any device can report: its receipt needs the name.
             if case .success(let receipt) = result, outgoing.wantsReceipts,
                 let number = receipt.messageID?.split(separator: "/").last.flatMap({ UInt64($0) })
             {
@@ -204,12 +204,12 @@ extension AppServerHandler {
         goOn()
     }
 
-    /// GRP-5, REG-4: hands a message to the group with this key, or to the instance that had this token before.
-    /// - Returns: false if there is neither.
+    /// Tries the target as the key of a group (GRP-5), or as an instance's earlier token (REG-4).
+    /// - Returns: false if it is neither.
     private func handElsewhere(_ message: DownstreamMessage, instead text: String) -> Bool {
         guard let sender else { return false }
         var outgoing = message.message
-        // The store has the row of the refusal, and the rows before (OPS-7).
+        // The store has caught up with the refusal, so what we read here is no older (OPS-7).
         let group = try? Freshness.any.ask {
             try core.broker.group(key: text, in: sender.project.id)
         }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One connection of an app server, from the end of TLS to its close: bytes become stanzas, and stanzas are served one
-// after another. The handler decides when more is read: not while a refusal waits, not with a full window of sends on
-// their way, and not while the app server does not read. The extensions of the type serve the stanzas. Rests on
-// StanzaParser and NIO.
+// One connection of an app server, from TLS to its close: bytes become stanzas, which are served one after another. The
+// handler stops reading while a refusal is held back, while a full window of sends is unanswered, and while the app server
+// itself doesn't read. The extensions serve the stanzas. Rests on StanzaParser and NIO.
 
 import Logging
 import Martlet
@@ -21,31 +20,31 @@ final class AppServerHandler: ChannelDuplexHandler {
     typealias OutboundOut = ByteBuffer
 
     enum Phase {
-        /// The header of a stream has not come. Can transition to: signingIn, binding, closing.
+        /// Waits for the header of a stream. Can transition to: signingIn, binding, closing.
         case opening
-        /// The app server has not signed in. Can transition to: checking, opening, closing.
+        /// Waits for the sign-in. Can transition to: checking, opening, closing.
         case signingIn
-        /// The refusal of a credential waits (REG-10). Can transition to: signingIn, closing.
+        /// A refusal is held back (REG-10). Can transition to: signingIn, closing.
         case checking
-        /// The app server has signed in, and has no resource. Can transition to: bound, closing.
+        /// Signed in, without a resource. Can transition to: bound, closing.
         case binding
         /// Can transition to: closing.
         case bound
-        /// The server has ended its stream. Final phase.
+        /// We have ended our stream. Final.
         case closing
     }
 
-    /// The reason of CONNECTION_DRAINING.
+    /// Why we sent CONNECTION_DRAINING.
     enum Drain: Sendable {
         case certificate
         case shutdown
-        /// OPS-7: the node is drained.
+        /// This node of a cluster is drained (OPS-7).
         case rest
 
-        /// Whether the app server has some seconds only, because the process ends or the node is drained.
+        /// Whether the app server has only seconds, because the process ends or the node is drained.
         var isSoon: Bool { if case .certificate = self { false } else { true } }
 
-        /// The sentence at the end of the connection.
+        /// What we say when we close the connection.
         var text: String {
             switch self {
             case .certificate: "The certificate of the server has changed."
@@ -59,9 +58,9 @@ final class AppServerHandler: ChannelDuplexHandler {
     let address: PeerAddress
     let isProxy: Bool
     var context: ChannelHandlerContext?
-    /// The way to this handler; nil before the handler is added.
+    /// Reaches this handler from other threads; nil until it is added.
     private(set) var port: ServerCore.Port?
-    /// The number of the connection in the core; 0: not counted.
+    /// Our number in the core; 0 if we aren't counted.
     private(set) var number: UInt64 = 0
     private var strangerNumber: UInt64?
 
@@ -69,18 +68,18 @@ final class AppServerHandler: ChannelDuplexHandler {
     /// The signed-in sender.
     var sender: DoorSender?
     var desk: ReceiptDesk?
-    /// The domain by which the app server calls the server.
+    /// The domain by which the app server addresses us.
     var domain = AppServerHandler.domainDefault
-    /// The address of the app server, after binding.
+    /// The app server's address, once bound.
     var jid = ""
     var refusalCount = 0
 
     // Bytes.
     private var parser = StanzaParser(stanzaBytesMax: XMPPLimits.strangerStanzaBytesMax)
     private var strangerBytes = 0
-    /// Events that wait for the ones before.
+    /// Parsed events that wait for those before them.
     private var events: ArraySlice<StanzaParser.Event> = []
-    /// The fault behind the waiting events.
+    /// A fault that comes after the waiting events.
     private var fault: StreamError?
     private var isReadHeld = false
     private var out = ByteBuffer()
@@ -94,25 +93,25 @@ final class AppServerHandler: ChannelDuplexHandler {
     private var hasPinged = false
 
     // Sends of the app server.
-    /// Messages of the app server without an answer.
+    /// Unanswered messages of the app server.
     var inProgressCount = 0
 
     // Messages for the app server.
     var outstanding: [AckKey: [Outstanding]] = [:]
     var outstandingCount = 0
-    /// Numbers of messages that wait for room.
+    /// Numbers of messages that wait for room in the window.
     var waitingNumbers: [UInt64] = []
     var waitingReceipts: [NamedReceipt] = []
-    /// Acknowledged numbers to be told to the store.
+    /// Acknowledged numbers that the store has yet to hear of.
     var taking: [UInt64] = []
-    /// Calls to the store for acknowledgements without an answer.
+    /// Unanswered calls to the store about acknowledgements.
     var takeCount = 0
 
     // Draining.
     var drain: Drain?
     var drainBegan = NIODeadline.now()
 
-    /// The domain of an app server that names none.
+    /// The domain to use for an app server that names none.
     static let domainDefault = "fcm.googleapis.com"
 
     init(_ core: ServerCore, address: PeerAddress) {
@@ -142,7 +141,7 @@ final class AppServerHandler: ChannelDuplexHandler {
         }
     }
 
-    /// Runs a body on this event loop after a time, if the connection still is open.
+    /// Runs a body on this event loop after a time, if the connection is still open.
     func after(_ time: TimeAmount, _ body: @escaping @Sendable (AppServerHandler) -> Void) {
         port?.run(after: time, body)
     }
@@ -157,7 +156,7 @@ final class AppServerHandler: ChannelDuplexHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // A peer that hangs up leaves no line, because checks of a port's health do so.
+        // No log line for a peer that just hangs up: health checks do that.
         let text = String(describing: error)
         if !hasSentHeader, let start = text.firstRange(of: "OPENSSL_internal:")?.upperBound {
             let reason = text[start...].prefix { $0 != " " && $0 != "]" }
@@ -182,14 +181,14 @@ final class AppServerHandler: ChannelDuplexHandler {
         leaveDevices()
     }
 
-    /// The connection is a stranger's no more.
+    /// The connection is no longer a stranger.
     private func leaveStrangers() {
         guard let number = strangerNumber else { return }
         strangerNumber = nil
         core.strangers.leave(number)
     }
 
-    /// Ends the connection without waiting for the peer. With TLS a usual close waits for the peer's answer.
+    /// Closes without waiting for the peer. Over TLS an ordinary close would wait for its answer.
     func endAtOnce() {
         guard let context else { return }
         phase = .closing
@@ -212,7 +211,7 @@ final class AppServerHandler: ChannelDuplexHandler {
     }
 
     func read(context: ChannelHandlerContext) {
-        // A closing connection is read for the peer's close alone.
+        // While closing we read only to notice the peer's close.
         if phase == .closing || (mayServe && events.isEmpty) {
             context.read()
         } else {
@@ -242,7 +241,7 @@ final class AppServerHandler: ChannelDuplexHandler {
                         "A sign-in has at most \(XMPPLimits.strangerBytesMax) bytes."))
             }
         }
-        // Behind a fault nothing is parsed.
+        // After a fault nothing more is parsed.
         guard fault == nil else { return }
         let parsed = buffer.withUnsafeReadableBytes { parser.parse($0) }
         events += parsed.events
@@ -252,7 +251,7 @@ final class AppServerHandler: ChannelDuplexHandler {
 
     func channelReadComplete(context: ChannelHandlerContext) { takeNow() }
 
-    /// Serves waiting events as far as possible, and reads again.
+    /// Serves as many waiting events as possible, then reads on.
     func goOn() {
         while mayServe, let event = events.popFirst() {
             switch event {
@@ -317,7 +316,7 @@ final class AppServerHandler: ChannelDuplexHandler {
 
     // MARK: Writing
 
-    /// Writes a text at the end of this turn of the event loop, together with others.
+    /// Queues a text; everything queued in this turn of the event loop is written together.
     func send(_ xml: String) {
         guard phase != .closing, context != nil else { return }
         out.writeString(xml)
@@ -339,7 +338,7 @@ final class AppServerHandler: ChannelDuplexHandler {
         context.writeAndFlush(wrapOutboundOut(bytes), promise: promise)
     }
 
-    /// Sends the header of the server's stream.
+    /// Sends the header of our stream.
     func sendHeader() {
         hasSentHeader = true
         let id = UInt64.random(in: .min ... .max)
@@ -365,7 +364,7 @@ final class AppServerHandler: ChannelDuplexHandler {
     /// Ends the stream.
     func finish() {
         guard phase != .closing, let context else { return }
-        // Without TLS the peer could be told nothing.
+        // If TLS never came up, there is no way to tell the peer.
         guard isEstablished else { return endAtOnce() }
         if !hasSentHeader { sendHeader() }
         send("</stream:stream>")

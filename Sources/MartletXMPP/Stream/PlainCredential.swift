@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an app server presents: the user `SENDER_ID@DOMAIN` and a server key, by the mechanism PLAIN of SASL. Libraries
-// send the part before the `@` alone. Source: RFC 4616. Rests on Base64URL.
+// Reads what an app server signs in with: its sender ID and a server key, in the form of SASL's mechanism PLAIN. The user
+// is `SENDER_ID@DOMAIN`, but most libraries send only what is before the `@`. Source: RFC 4616. Rests on Base64URL.
 
 import Martlet
 
 /// The user and the password of an app server.
 struct PlainCredential: Sendable {
-    /// The sender ID, as it was written.
+    /// The sender ID as written.
     var senderID: String
-    /// The server key. It is never logged.
+    /// The server key. Never log it.
     var serverKey: String
 
-    /// Longest message of the mechanism, in bytes, after decoding.
+    /// Longest credential after decoding, in bytes.
     private static let bytesMax = 2048
 
-    /// Reads the text of an `auth` or a `response`.
+    /// Reads the text of an `auth` or `response` element.
     init(_ text: String) throws(SignInFailure) {
         guard let bytes = Self.base64(text) else {
             throw SignInFailure(.incorrectEncoding, "The credential is not written in Base64.")
@@ -42,7 +42,7 @@ struct PlainCredential: Sendable {
     }
 
     private static func base64(_ text: String) -> [UInt8]? {
-        // A zero-length message is written as one equals sign. Source: RFC 6120 §6.4.2.
+        // An empty message is written as an equals sign. Source: RFC 6120 §6.4.2.
         if text == "=" { return [] }
         guard text.utf8.count % 4 == 0 else { return nil }
         var digits: [UInt8] = []

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The refusals of XMPP, each in its form on the wire: an error of the stream ends the stream, a failure of the sign-in
-// may be followed by another attempt, and an error of a stanza concerns the stanza alone. Source: RFC 6120, sections
-// 4.9, 6.5 and 8.3. Pure.
+// The three ways in which XMPP says no: a stream error closes the connection, after a failed sign-in the app server may try
+// again, and a stanza error is about one stanza. Source: RFC 6120, sections 4.9, 6.5 and 8.3. Pure.
 
 /// An error that ends a stream.
 struct StreamError: Error, Sendable, Hashable {
@@ -56,7 +55,7 @@ struct SignInFailure: Error, Sendable, Hashable {
     }
 
     var condition: Condition
-    /// A sentence for people. It has nothing of the password.
+    /// What went wrong, for people. Never contains the password.
     var text: String
 
     init(_ condition: Condition, _ text: String) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An element of a stanza, and the writing of XML. Only characters that XML 1.0 allows are written. Pure.
+// An XML element, and writing it. Only characters that XML 1.0 allows are written. Pure.
 
 /// An element with its attributes, its elements and its text.
 struct StanzaElement: Sendable, Hashable {
     var name: String
     var namespace: String
-    /// By name; the name of an attribute in a namespace has the namespace and a space before it.
+    /// By name. If an attribute has a namespace, the namespace and a space come before its name.
     var attributes: [String: String] = [:]
     var children: [StanzaElement] = []
-    /// The text directly inside of the element, without that of its elements.
+    /// The element's own text, without that of elements in it.
     var text = ""
 
     func child(_ name: String, _ namespace: String) -> StanzaElement? {
@@ -27,13 +27,12 @@ enum Namespace {
     static let bind = "urn:ietf:params:xml:ns:xmpp-bind"
     static let session = "urn:ietf:params:xml:ns:xmpp-session"
     static let ping = "urn:xmpp:ping"
-    /// The element with the JSON of a message.
+    /// The element that carries a message's JSON.
     static let messages = "google:mobile:data"
 }
 
 enum XML {
-    /// A text as the content of an element, or as the value of an attribute in quotation marks. A character that XML
-    /// does not allow becomes a question mark.
+    /// Escapes text for an element or a quoted attribute. A character that XML doesn't allow becomes a question mark.
     static func escaped(_ text: String) -> String {
         var out = ""
         out.reserveCapacity(text.utf8.count)
@@ -53,8 +52,7 @@ enum XML {
         return out
     }
 
-    /// The text of JSON as the content of an element. JSON may have characters inside of its texts that XML does not
-    /// allow; these are written as escapes of JSON.
+    /// Escapes JSON for an element. Strings in JSON may have characters that XML doesn't allow; they become JSON escapes.
     static func escaped(json: String) -> String {
         let isPlain = !json.unicodeScalars.contains { (0xFFFE...0xFFFF).contains($0.value) }
         guard !isPlain else { return escaped(json) }

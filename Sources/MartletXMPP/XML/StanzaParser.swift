@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cuts the bytes of a stream into its header and its stanzas. Whatever RFC 6120 forbids in a stream ends the stream:
-// declarations of types and entities, comments and processing instructions (§11.1). Depth, elements, attributes and
-// bytes are bounded, and bytes are counted as they come, also of a tag that never ends. Only this file has pointers.
-// Rests on libexpat.
+// Cuts a stream's bytes into its header and its stanzas. Whatever RFC 6120 forbids ends the stream: document types,
+// entities, comments and processing instructions (§11.1). Depth, elements, attributes and bytes are bounded, and bytes
+// count as they arrive, so a tag that never ends is caught too. Only this file has pointers. Rests on libexpat.
 
 import CExpat
 
@@ -12,20 +11,20 @@ final class StanzaParser {
     enum Event {
         /// The start tag of the stream.
         case opened(StanzaElement)
-        /// A whole element directly inside of the stream.
+        /// A complete element of the stream.
         case stanza(StanzaElement)
         /// The end tag of the stream.
         case closed
     }
 
-    /// Namespaces and names are joined by a character that XML does not allow, so neither has it.
+    /// Separates namespace and name. XML doesn't allow this character, so neither can contain it.
     private static let separator: UInt8 = 1
 
     private let parser: XML_Parser
     private let stanzaBytesMax: Int
     private var events: [Event] = []
     private var fault: StreamError?
-    /// Open elements inside of the stream, the outermost first.
+    /// Open elements, the outermost first.
     private var open: [StanzaElement] = []
     private var isStreamOpen = false
     private var elementCount = 0
@@ -43,8 +42,8 @@ final class StanzaParser {
             fatalError("There is no memory for a parser of XML.")
         }
         self.parser = parser
-        // A stanza is served with its last byte, because no more may come before the answer. Bounded tags bound the
-        // cost of scanning again (`XMPPLimits.tagBytesMax`).
+        // Don't let expat defer parsing: a stanza must be served with its last byte, because nothing more may come before
+        // the answer. Rescanning stays cheap because tags are short (`XMPPLimits.tagBytesMax`).
         martlet_expat_parse_at_once(parser)
         XML_SetUserData(parser, Unmanaged.passUnretained(self).toOpaque())
         XML_SetElementHandler(
@@ -80,8 +79,8 @@ final class StanzaParser {
     }
 
     /// Parses more bytes of the stream.
-    /// - Returns: what the bytes completed, in order, and the fault that ends the stream behind it, if there is one.
-    ///   After a fault the parser is not used again.
+    /// - Returns: what the bytes completed, in order, and the fault after it, if there is one. Don't use the parser after
+    ///   a fault.
     func parse(_ bytes: UnsafeRawBufferPointer) -> (events: [Event], fault: StreamError?) {
         let isParsed =
             XML_Parse(
@@ -101,9 +100,9 @@ final class StanzaParser {
         return (events, fault)
     }
 
-    // MARK: What the parser tells
+    // MARK: Callbacks of the parser
 
-    /// Position behind the markup or text that is told.
+    /// Where the reported markup or text ends.
     private var position: Int {
         Int(XML_GetCurrentByteIndex(parser)) + Int(XML_GetCurrentByteCount(parser))
     }
