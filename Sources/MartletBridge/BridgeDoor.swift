@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The door to foreign push services, as a service in the process (GW-11). Instances with an address are attached to the broker
-// as sessions of this door, so their messages come by the one way of delivery; the door hands them over, and acknowledges what
-// a service has taken. One node of a cluster hands over (OPS-7). Rests on DoorShift.
+// The door to other push services, as a service in the process (GW-11). Instances with an address there are attached to the
+// broker as this door's sessions, so their messages take the same path as all others. The door hands them over and
+// acknowledges what a push service has taken. In a cluster only one node hands over (OPS-7). Rests on DoorShift.
 
 import Logging
 public import Martlet
@@ -10,7 +10,7 @@ import NIOCore
 import NIOPosix
 public import ServiceLifecycle
 
-/// Hands messages to foreign push services until a graceful shutdown. List the door behind the broker's service.
+/// Hands messages to other push services until a graceful shutdown. List it after the broker's service.
 public final class BridgeDoor: Service {
     private let broker: Broker
     private let configuration: BridgeConfiguration
@@ -18,8 +18,8 @@ public final class BridgeDoor: Service {
     private let port: UInt16
 
     /// Makes a door to Apple's push service.
-    /// - Throws: `INVALID_ARGUMENT` without a port on which the door reaches the broker, and for a URL or a file that
-    ///   cannot be used.
+    /// - Throws: `INVALID_ARGUMENT` if there is no port on which the door can reach the broker, or if a URL or a file can't be
+    ///   used.
     public convenience init(
         _ broker: Broker, _ configuration: BridgeConfiguration = BridgeConfiguration()
     ) throws(MartletError) {
@@ -27,7 +27,7 @@ public final class BridgeDoor: Service {
             broker, configuration, services: [try APNsService(configuration) { broker.now }])
     }
 
-    /// Makes a door to some push services.
+    /// Makes a door to these push services.
     package init(
         _ broker: Broker, _ configuration: BridgeConfiguration, services: [any PushService]
     ) throws(MartletError) {
@@ -43,8 +43,7 @@ public final class BridgeDoor: Service {
         (self.services, self.port) = (services, port)
     }
 
-    /// Serves until a graceful shutdown. Then messages on their way have five seconds to end; the others wait in the
-    /// store.
+    /// Serves until a graceful shutdown. Then messages on their way get five seconds; the others stay in the store.
     public func run() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let eventLoop = group.next()

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors of the HTTP client that lie in the request itself: the client does not build it, and no byte is sent. Such a request
-// has the same end whenever it is repeated, so the message counts as refused. All other errors may end. Rests on
-// AsyncHTTPClient.
+// Tells errors that are the request's own fault: the HTTP client won't build it and sends nothing, however often we try, so
+// the message counts as refused. Every other error may pass. Rests on AsyncHTTPClient.
 
 package import AsyncHTTPClient
 
@@ -10,7 +9,7 @@ extension HTTPClientError {
     /// Whether the request itself cannot be built.
     package var isOfRequest: Bool { Self.ofRequest.contains(shortDescription) }
 
-    /// By their descriptions, which are the same for all header fields.
+    /// Recognised by their descriptions, which don't depend on the header field.
     private static let ofRequest: Set<String> = Set(
         [
             HTTPClientError.invalidURL, .emptyHost, .emptyScheme, .unsupportedScheme(""),

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A key pair on the curve P-256, by the system's libcrypto: agreement on a secret (ECDH) for encrypted messages. Rests
-// on COpenSSL.
+// A key pair on the curve P-256, for agreeing on the secret of an encrypted message (ECDH). Rests on COpenSSL.
 // Source: RFC 5480 (the public key's form), RFC 5915 (the private key's form).
 
 import COpenSSL
 
-/// A key pair on P-256. The private key is zeroed by libcrypto when the pair ends.
+/// A key pair on P-256. libcrypto zeroes the private key when it is freed.
 package final class P256Key: @unchecked Sendable {
-    /// A number or a point outside the curve, or a failure of libcrypto.
+    /// A number or point that isn't on the curve, or a failure of libcrypto.
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
     }
@@ -18,9 +17,9 @@ package final class P256Key: @unchecked Sendable {
     /// Bytes of a public key: 04, then both coordinates.
     package static let pointBytes = 65
 
-    /// The public key: a point, not compressed.
+    /// The public key: an uncompressed point.
     package let publicKey: [UInt8]
-    /// Used by several threads at a time: libcrypto does not change a key that agrees.
+    /// Several threads may use it at once: agreeing on a secret doesn't change the key.
     private let key: OpaquePointer
 
     /// Makes a new pair.
@@ -53,7 +52,7 @@ package final class P256Key: @unchecked Sendable {
     private static let noScalar = Failure(
         description: "The private key is no number of 32 bytes on P-256.")
 
-    /// Whether the private key is from 1 to the order of the curve, which libcrypto does not check when reading a key.
+    /// Whether the private key lies between 1 and the curve's order. libcrypto doesn't check that when it reads one.
     private static func isWhole(_ key: OpaquePointer) -> Bool {
         guard let context = EVP_PKEY_CTX_new(key, nil) else { return false }
         defer { EVP_PKEY_CTX_free(context) }
@@ -86,9 +85,9 @@ package final class P256Key: @unchecked Sendable {
         }
     }
 
-    /// The common secret of two holders of key pairs: the first coordinate of the common point.
-    /// - Parameter point: the other's public key.
-    /// - Throws: for a point outside the curve.
+    /// The secret shared with the holder of another key pair: the first coordinate of the shared point.
+    /// - Parameter point: the other public key.
+    /// - Throws: if the point isn't on the curve.
     package func agreement(with point: [UInt8]) throws(Failure) -> [UInt8] {
         defer { ERR_clear_error() }
         guard let other = Self.publicKey(point) else {
@@ -107,7 +106,7 @@ package final class P256Key: @unchecked Sendable {
 
     private static let noAgreement = Failure(description: "libcrypto agrees on no secret.")
 
-    /// Whether the bytes are a public key: a point on the curve, not compressed.
+    /// Whether the bytes are a public key: an uncompressed point on the curve.
     package static func isPoint(_ bytes: [UInt8]) -> Bool {
         defer { ERR_clear_error() }
         guard let key = publicKey(bytes) else { return false }
@@ -128,7 +127,7 @@ package final class P256Key: @unchecked Sendable {
         0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08,
         0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
     ]
-    /// An ECPrivateKey on P-256 without its public key, up to the number and behind the number.
+    /// An ECPrivateKey on P-256 without its public key: what comes before the number, and after it.
     private static let privatePrefix: [UInt8] = [0x30, 0x31, 0x02, 0x01, 0x01, 0x04, 0x20]
     private static let privateSuffix: [UInt8] = [
         0xA0, 0x0A, 0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07,

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A push service's answer, in the sender's view: the message is done, the subscription is over, the message can never
-// be taken, or a repetition may help. Pure.
+// What a push service's answer means for us: the message is done, the subscription is over, it will never be taken, or
+// trying again may help. Pure.
 // Source: RFC 8030, sections 5 and 7; RFC 9110, sections 5.6.7 and 10.2.3.
 
-/// The end of an attempt to send a message to a push service.
+/// How an attempt to send to a push service ended.
 package enum PushAnswer: Sendable, Hashable {
     /// 2xx: the push service has the message.
     case taken
-    /// 404 or 410: the subscription is over, for good.
+    /// 404 or 410: the subscription is over for good.
     case gone(status: Int)
     /// 413: the body is too long for this push service.
     case tooLong
-    /// Another answer from 300 to 499, or a forbidden address. A repetition has the same end.
+    /// Any other status from 300 to 499, or a forbidden address. Trying again won't help.
     case refused(status: Int?, reason: String)
-    /// 429, 5xx, or no answer. A repetition may help, after the time that the push service named.
+    /// 429, 5xx, or no answer. Try again, after the time that the push service asked for.
     case later(status: Int?, reason: String, seconds: Int?)
 
     /// Reads an answer.
@@ -35,10 +35,10 @@ package enum PushAnswer: Sendable, Hashable {
         }
     }
 
-    /// Longest time in the answer of a push service, in seconds: a day.
+    /// Longest `Retry-After` that we follow, in seconds: a day.
     package static let retryAfterSecondsMax = 86_400
 
-    /// The seconds of a header `Retry-After`, which is a number of seconds or a date; nil for any other text.
+    /// The seconds in a `Retry-After`, which has either seconds or a date; nil for anything else.
     static func seconds(until text: String, now: Int64) -> Int? {
         if let seconds = Int(text), text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
             return min(seconds, retryAfterSecondsMax)
@@ -58,7 +58,7 @@ package enum PushAnswer: Sendable, Hashable {
         guard clock.count == 3, (0...23).contains(clock[0]), (0...59).contains(clock[1]),
             (0...60).contains(clock[2])
         else { return nil }
-        // Days since 1970: years begin in March, so that the day of a leap year is the last.
+        // Days since 1970. Years begin in March here, so that the leap day is their last.
         let number = Int64(month) + 1
         let shifted = number <= 2 ? year - 1 : year
         let yearDay = (153 * (number + (number > 2 ? -3 : 9)) + 2) / 5 + day - 1

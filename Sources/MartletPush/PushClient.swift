@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sends messages to push services by HTTPS, with HTTP/2 where the service offers it. The broker connects to an address
-// that it has looked up and judged itself, so a name cannot lead to another address than the judged one. Redirects are
-// not followed either. A slow push service takes its own share of the requests under way, and no more.
+// Sends messages to push services over HTTPS, with HTTP/2 if the service offers it. The client looks the address up and
+// checks it before it connects to exactly that address, so a name can't switch to a private one in between. It follows no
+// redirects. A slow push service uses up only its own share of requests.
 // Rests on AsyncHTTPClient and MartletTransport.
 
 import AsyncHTTPClient
@@ -15,15 +15,16 @@ import NIOPosix
 package import NIOSSL
 import Synchronization
 
-/// Sends messages to push services. `close()` must be called before the last reference goes.
+/// Sends messages to push services. Call `close()` before dropping the last reference.
 package final class PushClient: Sendable {
     /// The settings of a client.
     package struct Configuration: Sendable {
-        /// Whether messages may go to an address outside the public Internet.
+        /// Whether we may call this address. Anyone may register an endpoint URL, so unless private addresses are rejected
+        /// a stranger could make the broker call hosts inside the operator's network (SSRF).
         package var isAllowed: @Sendable (PeerAddress) -> Bool
-        /// Authorities that certify push services.
+        /// The authorities that vouch for push services.
         package var trustRoots: NIOSSLTrustRoots
-        /// Time of a request from its begin to the head of the answer, in seconds.
+        /// Seconds from the start of a request to the head of its answer.
         package var requestSeconds: Int64 = 30
 
         package init(
@@ -34,7 +35,7 @@ package final class PushClient: Sendable {
             self.trustRoots = trustRoots
         }
 
-        /// Trusts the authorities in a PEM file, and no others.
+        /// Trusts only the authorities in a PEM file.
         /// - Throws: `INVALID_ARGUMENT` for an unusable file.
         package mutating func trust(authoritiesIn file: String) throws(MartletError) {
             do {
@@ -48,20 +49,19 @@ package final class PushClient: Sendable {
         }
     }
 
-    /// Time in which a connection must stand, in seconds.
+    /// Seconds to connect in.
     private static let connectSeconds: Int64 = 10
-    /// Connections to a push service that has no HTTP/2.
+    /// Connections to a push service without HTTP/2.
     private static let plainConnectionsMax = 8
-    /// Seconds after which an unused connection closes.
+    /// Idle seconds before a connection closes.
     private static let idleSeconds: Int64 = 60
-    /// Requests under way to a push service: as many as streams that HTTP/2 allows by default. A further request is
-    /// for later.
+    /// Requests in flight to one push service: as many as HTTP/2 allows streams by default. Past this a message has to wait.
     package static let requestsPerOriginMax = 100
-    /// Push services with connections at a time. Beyond, the least recently used service goes.
+    /// Push services that we keep connections to. Past this the least recently used one goes.
     package static let originsMax = 256
-    /// Seconds for which an address of a name is believed.
+    /// Seconds for which we rely on a name's address.
     private static let addressSeconds: Int64 = 300
-    /// Bytes read of an answer, for the log.
+    /// Bytes of an answer that we read, for the log.
     private static let answerBytesMax = 4096
     private static let reasonCharactersMax = 200
 
@@ -75,7 +75,7 @@ package final class PushClient: Sendable {
 
     package init(_ configuration: Configuration) { self.configuration = configuration }
 
-    /// Sends a message, and waits for the answer.
+    /// Sends a message and waits for the answer.
     package func send(_ request: PushRequest) async -> PushAnswer {
         guard !request.endpoint.isPlain else {
             return .refused(status: nil, reason: "the endpoint is not https")
@@ -92,7 +92,7 @@ package final class PushClient: Sendable {
             let now = Self.secondsSince1970
             let retryAfter = answer.headers.first(name: "retry-after")
             let status = Int(answer.status.code)
-            // An answer is read so that its connection can be used again. A long answer is given up.
+            // Read the answer so that the connection can be reused, unless it is too long to bother.
             let body = try? await answer.body.collect(upTo: Self.answerBytesMax)
             return PushAnswer(
                 status: status, retryAfter: retryAfter, reason: Self.shown(body, status), now: now)
@@ -105,7 +105,7 @@ package final class PushClient: Sendable {
         }
     }
 
-    /// Ends all connections. Requests under way fail.
+    /// Closes all connections. Requests in flight fail.
     package func close() async {
         let lanes = state.withLock { state in
             state.isOpen = false
@@ -135,7 +135,7 @@ package final class PushClient: Sendable {
         return message
     }
 
-    /// The reason for the log: the beginning of the answer, printable characters alone.
+    /// The reason for the log: the start of the answer, without unprintable characters.
     private static func shown(_ body: ByteBuffer?, _ status: Int) -> String {
         let text = body.map { String(buffer: $0) } ?? ""
         let printable = text.unicodeScalars.map { $0.value >= 0x20 && $0.value != 0x7F ? $0 : " " }
@@ -185,7 +185,7 @@ package final class PushClient: Sendable {
         return enter(endpoint, allowed, now)
     }
 
-    /// Enters the lane to an address of the host.
+    /// Takes a place in the lane to the host's address.
     private func enter(
         _ endpoint: PushEndpoint, _ addresses: [PeerAddress], _ now: Int64
     ) -> Result<PushLane, Refusal> {
@@ -200,7 +200,7 @@ package final class PushClient: Sendable {
                     known.extend(to: now + Self.addressSeconds)
                     return known.enter(now) ? .success(known) : .failure(.isBusy)
                 }
-                // A name whose address did not answer gets its next address.
+                // The known address didn't answer, so try the next one.
                 address = addresses.first { $0 != known.address } ?? address
                 retired.append(known)
             } else if state.lanes.count >= Self.originsMax {
@@ -268,10 +268,10 @@ private final class PushLane: Sendable {
         state = Mutex(State(end: end))
     }
 
-    /// Second from which on the name is looked up again.
+    /// When the name has to be looked up again, in seconds.
     var end: Int64 { state.withLock { $0.end } }
 
-    /// Notes that the address did not answer, so that the next request looks the name up.
+    /// The address didn't answer: the next request looks the name up.
     func fail() {
         state.withLock { state in
             state.end = 0
@@ -279,7 +279,7 @@ private final class PushLane: Sendable {
         }
     }
 
-    /// Notes that the name still has the address.
+    /// The name still has this address.
     func extend(to end: Int64) {
         state.withLock { state in
             state.end = max(state.end, end)
@@ -287,19 +287,19 @@ private final class PushLane: Sendable {
         }
     }
 
-    /// Whether the lane goes on for a name with these addresses: the lane's is among them, and has answered, or there
-    /// is no other.
+    /// Whether we can go on using the lane, now that the name has these addresses: its own is among them, and either it has
+    /// answered or there is no other.
     func serves(_ addresses: [PeerAddress]) -> Bool {
         let hasFailed = state.withLock { $0.hasFailed }
         return addresses.contains(address) && (!hasFailed || addresses.count == 1)
     }
 
-    /// Second of the last request.
+    /// When the last request came, in seconds.
     var used: Int64 { state.withLock { $0.used } }
 
     var isIdle: Bool { state.withLock { $0.requests == 0 } }
 
-    /// - Returns: false if no further request may be under way.
+    /// - Returns: false if the lane is full.
     func enter(_ now: Int64) -> Bool {
         state.withLock { state in
             guard state.requests < PushClient.requestsPerOriginMax, !state.isRetired else {
@@ -311,7 +311,7 @@ private final class PushLane: Sendable {
         }
     }
 
-    /// - Returns: whether the client ends, because the lane has retired and this was its last request.
+    /// - Returns: whether to close the client: the lane has retired and this was its last request.
     func leave() -> Bool {
         state.withLock { state in
             state.requests -= 1
@@ -319,8 +319,8 @@ private final class PushLane: Sendable {
         }
     }
 
-    /// Lets no further request in.
-    /// - Returns: whether the client ends, because no request is under way.
+    /// Lets no more requests in.
+    /// - Returns: whether to close the client: no request is in flight.
     func retire() -> Bool {
         state.withLock { state in
             guard !state.isRetired else { return false }

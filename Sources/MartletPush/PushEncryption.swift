@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Encrypts a message to a subscription, so that no push service on the way reads the message:
+// Encrypts a message for a subscription, so that no push service on the way can read it:
 //
 //   secret   = HKDF(authentication, ECDH(own key, subscription's key), "WebPush: info" ‖ 0 ‖ both public keys)
-//   key      = HKDF(salt, secret, "Content-Encoding: aes128gcm" ‖ 0), and the nonce in the like way
+//   key      = HKDF(salt, secret, "Content-Encoding: aes128gcm" ‖ 0), and the nonce likewise
 //   body     = salt 16 ‖ record size 4 ‖ 65 ‖ own public key 65 ‖ AES-128-GCM(text ‖ 02) ‖ code 16
 //
-// Each message has a key pair and a salt of its own. A message is a single record. Rests on P256Key and MartletCrypto.
+// Each message gets a fresh key pair and salt, and is a single record. Rests on P256Key and MartletCrypto.
 // Source: RFC 8291, RFC 8188, RFC 5869.
 
 import COpenSSL
 import MartletCrypto
 
-/// The keys of a subscription, as a browser tells them to its page.
+/// The keys of a subscription, as the browser gives them to the page.
 package struct PushRecipient: Sendable, Hashable {
     /// Bytes of the authentication secret.
     package static let authenticationBytes = 16
 
-    /// `p256dh`: a point on P-256, not compressed.
+    /// `p256dh`: an uncompressed point on P-256.
     package let publicKey: [UInt8]
-    /// `auth`: a secret that the push service does not know.
+    /// `auth`: a secret that the push service doesn't know.
     package let authentication: [UInt8]
 
-    /// - Returns: nil for a key that is no point of the curve, and for a secret of another length.
+    /// - Returns: nil if the key isn't a point on the curve or the secret has the wrong length.
     package init?(publicKey: [UInt8], authentication: [UInt8]) {
         guard P256Key.isPoint(publicKey), authentication.count == Self.authenticationBytes else {
             return nil
@@ -34,9 +34,9 @@ package struct PushRecipient: Sendable, Hashable {
 
 /// The content coding `aes128gcm` of a Web Push message.
 package enum PushEncryption {
-    /// Longest body that all push services take, in bytes (Source: RFC 8030, section 7.2).
+    /// Longest body that every push service takes, in bytes. Source: RFC 8030, section 7.2.
     package static let bodyBytesMax = 4096
-    /// Longest text: a body without its head of 86 bytes, the mark of the last record, and the code of 16 bytes.
+    /// Longest text: a body less its head (86 bytes), the mark of the last record (1) and the code (16).
     package static let textBytesMax = bodyBytesMax - headBytes - 1 - codeBytes
 
     package static let saltBytes = 16
@@ -45,7 +45,7 @@ package enum PushEncryption {
     private static let recordBytes: UInt32 = 4096
     private static let keyBytes = 16
     private static let nonceBytes = 12
-    /// RFC 8188: the byte behind the text of the last record.
+    /// Follows the text of the last record (RFC 8188).
     private static let lastRecord: UInt8 = 2
 
     /// The body of a message.
@@ -58,7 +58,7 @@ package enum PushEncryption {
         return try encrypt(text, to: recipient, by: P256Key(), salt: salt)
     }
 
-    /// The body of a message by a given key pair and salt. No pair and salt may encrypt two messages.
+    /// The body of a message, with a given key pair and salt. Never use the same ones twice.
     package static func encrypt(
         _ text: [UInt8], to recipient: PushRecipient, by own: P256Key, salt: [UInt8]
     ) throws(P256Key.Failure) -> [UInt8] {
@@ -82,7 +82,7 @@ package enum PushEncryption {
         return body
     }
 
-    /// HKDF with SHA-256, of a single block.
+    /// HKDF with SHA-256, one block.
     private static func derive(
         salt: [UInt8], from material: [UInt8], for purpose: String, _ context: [UInt8], _ count: Int
     ) -> [UInt8] {
@@ -91,7 +91,7 @@ package enum PushEncryption {
         return Array(AuthenticationKey(extracted).code(of: information).prefix(count))
     }
 
-    /// AES-128-GCM: the sealed text and its code.
+    /// AES-128-GCM: the ciphertext and its code.
     private static func sealed(
         _ text: [UInt8], _ key: [UInt8], _ nonce: [UInt8]
     ) throws(P256Key.Failure) -> [UInt8] {

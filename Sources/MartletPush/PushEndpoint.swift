@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The URL that a push service gave a subscription, read strictly: strangers name endpoints, and every program on the
-// way must see the same host in the same text. So user names, fragments, blanks and other alphabets are refused. Pure.
+// Reads the URL of a subscription, strictly: strangers write these, and every program on the way must see the same host
+// in the same text. So there are no user names, no fragments, no blanks and nothing but ASCII. Pure.
 // Source: RFC 8030, section 5; RFC 3986.
 
 package import MartletBase
 
 /// An endpoint of a push service.
 package struct PushEndpoint: Sendable, Hashable {
-    /// Longest endpoint, in bytes. Push services give out some 200 to 600 bytes.
+    /// Longest endpoint, in bytes. Those of push services have some 200 to 600.
     package static let bytesMax = 2048
 
     /// Whether the scheme is `http`.
     package let isPlain: Bool
-    /// Scheme, host, and the port unless it is the scheme's.
+    /// Scheme, host, and the port unless it is the scheme's default.
     package let origin: String
-    /// A name in lower case, or a numeric address; an IPv6 address without brackets.
+    /// A name in lower case or a numeric address. IPv6 addresses come without brackets.
     package let host: String
     package let port: UInt16
-    /// The endpoint, as a request names it.
+    /// The endpoint, as a request has it.
     package let url: String
 
-    /// Reads an endpoint of the scheme `https`.
-    /// - Parameter isPlainAllowed: whether the scheme may be `http`: for endpoints of this broker, to which nothing is
-    ///   sent
-    ///   over the network.
+    /// Reads an `https` endpoint.
+    /// - Parameter isPlainAllowed: whether `http` will do: for this broker's own endpoints, because nothing goes over the
+    ///   network to them.
     /// - Throws: `INVALID_ARGUMENT` with the reason.
     package init(_ text: String, isPlainAllowed: Bool = false) throws(MartletError) {
         guard text.utf8.count <= Self.bytesMax else {
@@ -93,7 +92,7 @@ package struct PushEndpoint: Sendable, Hashable {
         isDigit(byte) || (0x61...0x7A).contains(byte) || byte == 0x2D || byte == 0x2E
     }
 
-    /// Printable ASCII that may stand in a path or a query, without the mark of a fragment.
+    /// Printable ASCII that may appear in a path or a query. `#` is not among it.
     private static func isPathByte(_ byte: UInt8) -> Bool {
         (0x21...0x7E).contains(byte) && !"\"#<>\\^`{|}".utf8.contains(byte)
     }

@@ -5,20 +5,20 @@
 
 /// A message for one subscription of a push service.
 package struct PushRequest: Sendable {
-    /// `urgency`, as a push service reads it.
+    /// The header `urgency`.
     package enum Urgency: String, Sendable {
         case normal
         case high
     }
 
     package var endpoint: PushEndpoint
-    /// The encrypted body; empty: an event without data.
+    /// The encrypted body; empty for an event without data.
     package var body: [UInt8]
     /// The header `Authorization`.
     package var authorization: String
     package var timeToLiveSeconds: UInt32
     package var urgency = Urgency.normal
-    /// 1 to 32 characters of `[A-Za-z0-9_-]`: the message takes the place of a waiting message of equal topic.
+    /// 1 to 32 characters of `[A-Za-z0-9_-]`. The message replaces a waiting one with the same topic.
     package var topic: String?
 
     package init(

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tokens with which an application server names itself to push services: signed claims for one origin and some
-// hours. A token serves for all messages to its origin, so tokens are kept and not signed anew for each message. Rests
-// on MartletCrypto, and on MartletWire for JSON.
+// Signs the tokens by which push services recognise an application server. A token is good for one origin and some hours,
+// so we keep it instead of signing one for each message. Rests on MartletCrypto, and on MartletWire for JSON.
 // Source: RFC 8292; RFC 7515 (compact serialization).
 
 package import MartletBase
@@ -17,12 +16,12 @@ package final class PushSigner: Sendable {
         let end: Int64
     }
 
-    /// Life of a token, in seconds: half of the 24 hours of RFC 8292, as libraries have it, so that a clock
-    /// wrong by hours does no harm.
+    /// How long a token lives, in seconds: half the 24 hours that RFC 8292 allows, as libraries do it, so that a clock that
+    /// is hours off does no harm.
     package static let tokenSeconds: Int64 = 43_200
-    /// Seconds before its end from which on a token is signed anew.
+    /// A token is replaced so many seconds before it expires.
     private static let restSeconds: Int64 = 3600
-    /// Origins whose tokens are kept. There are few push services; a further origin begins anew.
+    /// How many origins we keep tokens for. There are few push services; past this we forget them all and start over.
     private static let originsMax = 1024
 
     /// The public key in Base64URL.
@@ -31,7 +30,7 @@ package final class PushSigner: Sendable {
     private let contact: String?
     private let kept = Mutex<[String: Kept]>([:])
 
-    /// - Parameter contact: how operators of push services reach the sender: `mailto:` or `https:`. Some services
+    /// - Parameter contact: where a push service's operators can reach the sender: `mailto:` or `https:`. Some services
     ///   refuse tokens without it.
     package init(_ key: SigningKey, contact: String?) {
         self.key = key
@@ -40,7 +39,7 @@ package final class PushSigner: Sendable {
     }
 
     /// The header `Authorization` for an origin.
-    /// - Parameter origin: scheme, host, and the port unless it is the scheme's.
+    /// - Parameter origin: scheme, host, and the port unless it is the scheme's default.
     package func authorization(for origin: String, at now: Instant) -> String {
         let seconds = now.millisecondsSince1970 / 1000
         if let kept = kept.withLock({ $0[origin] }), kept.end - Self.restSeconds > seconds,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The header `topic` for a collapse key: a push service replaces a waiting message by a later message of equal topic, as
-// the mailbox does. Rests on MartletCrypto.
+// Makes the header `topic` of a collapse key: like the mailbox, a push service replaces a waiting message with a later one
+// of the same topic. Rests on MartletCrypto.
 // Source: RFC 8030, section 5.4.
 
 import MartletBase
@@ -9,18 +9,18 @@ import MartletCrypto
 
 /// The topic of a message at a push service.
 package enum PushTopic {
-    /// Most characters of a topic, of `[A-Za-z0-9_-]`.
+    /// Longest topic, in characters of `[A-Za-z0-9_-]`.
     private static let bytesMax = 32
 
-    /// Whether text of this length can be Base64URL. Apple's push service decodes the topic, and refuses a length that is
-    /// one more than a multiple of four (`BadWebPushTopic`).
+    /// Whether Base64URL can have this length. Apple's push service decodes the topic, and refuses it if its length is one
+    /// more than a multiple of four (`BadWebPushTopic`).
     private static func isDecodable(length: Int) -> Bool { length % 4 != 1 }
 
-    /// Bytes of a digest with 32 characters in Base64URL.
+    /// Bytes of a digest that makes 32 characters of Base64URL.
     private static let digestBytes = 24
 
-    /// The topic for a collapse key: the key itself if push services take the key, else a digest. Equal keys have equal
-    /// topics.
+    /// The topic for a collapse key: the key itself if push services would take it, otherwise its digest. The same key
+    /// always gives the same topic.
     /// - Returns: nil for an empty key.
     package static func text(for collapseKey: String) -> String? {
         guard !collapseKey.isEmpty else { return nil }

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A message as the web SDK of the original system reads it in a page's worker: an object with the notification, the
-// data and the sender, encrypted to the page's subscription. The members of a notification beside its texts came as
-// texts, so members of other forms are read as JSON again. Rests on MartletWire.
+// Writes a message the way FCM's web SDK reads it in a page's worker: an object with the notification, the data and the
+// sender, which is then encrypted for the page. The broker keeps the members of a notification as text, so those that
+// aren't text become JSON again here. Rests on MartletWire.
 // Source: the web SDK's internal form of a payload; the Notifications standard (NotificationOptions).
 
 package import MartletWire
 
 /// The content of a message for a page that uses the web SDK.
 package enum WebClientContent {
-    /// Members of a notification with other values than texts.
+    /// Members of a notification whose values aren't text.
     private static let structured: Set<String> = [
         "actions", "data", "renotify", "requireInteraction", "silent", "timestamp", "vibrate",
     ]
-    /// Options of `fcmOptions`.
+    /// The members of `fcmOptions`.
     private static let links: Set<String> = ["link", "analytics_label"]
 
-    /// The text for encryption.
+    /// The text to encrypt.
     /// - Parameters:
-    ///   - message: as the web variant of the message says.
+    ///   - message: the message's web variant.
     ///   - from: sender ID, or `/topics/NAME`.
     ///   - messageID: ID of the message.
-    ///   - collapseKey: of the message; nil: the message is not collapsible.
+    ///   - collapseKey: nil if the message isn't collapsible.
     package static func text(
         of message: Message, from: String, messageID: String, collapseKey: String?
     ) -> [UInt8] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The public origin of the push service: scheme, host and port as senders reach the service. The origin is configured
-// and never taken from a request, because a sender deletes all subscriptions at a wrong one. Rests on MartletBase.
+// The push service's public origin: scheme, host and port by which senders reach it. It is configured, never taken from
+// a request, because a sender that meets a wrong origin deletes its subscriptions. Rests on MartletBase.
 // Source: RFC 6454; RFC 8292, section 2 (`aud`).
 
 public import Martlet
@@ -10,13 +10,13 @@ public import Martlet
 public struct PushOrigin: Sendable, Hashable, CustomStringConvertible {
     /// `https` or `http`.
     public let scheme: String
-    /// Host in lower case; an IPv6 address in brackets.
+    /// Host in lower case; IPv6 addresses are in brackets.
     public let host: String
-    /// Port; the default port of the scheme if the text names none.
+    /// Port; the scheme's default if the text names none.
     public let port: UInt16
 
     /// Reads an origin, with or without a slash at the end.
-    /// - Throws: `INVALID_ARGUMENT` for a text with a path, a user or another scheme.
+    /// - Throws: `INVALID_ARGUMENT` if the text has a path, a user or another scheme.
     public init(_ text: String) throws(MartletError) {
         guard let (scheme, host, port) = Self.parts(text[...]) else {
             throw MartletError(
@@ -29,13 +29,12 @@ public struct PushOrigin: Sendable, Hashable, CustomStringConvertible {
         self.port = port ?? Self.defaultPort(scheme)
     }
 
-    /// The origin without the default port of its scheme, and without a slash at the end.
+    /// The origin, without its scheme's default port and without a slash at the end.
     public var description: String {
         "\(scheme)://\(host)" + (port == Self.defaultPort(scheme) ? "" : ":\(port)")
     }
 
-    /// Whether a token's audience is the origin. Some senders leave the port out, so an audience without a port fits any
-    /// port.
+    /// Whether a token's audience is this origin. Some senders leave the port out, so without one any port matches.
     func isAudience(_ text: String) -> Bool {
         guard let (scheme, host, port) = Self.parts(text[...]) else { return false }
         return scheme == self.scheme && host == self.host && (port ?? self.port) == self.port

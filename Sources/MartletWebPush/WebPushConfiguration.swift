@@ -4,11 +4,11 @@
 
 /// The settings of a Web Push door.
 public struct WebPushConfiguration: Sendable {
-    /// Origins under which senders reach the gateway. New endpoints begin with the first; a sender's token may name any.
+    /// The origins at which senders reach the gateway. New endpoints begin with the first; a sender's token may name any.
     public var origins: [PushOrigin]
-    /// ID of the project that the subscriptions belong to. The project must exist.
+    /// ID of the project that subscriptions belong to. It must exist.
     public var project: String
-    /// Name of the app that the subscriptions belong to.
+    /// Name of the app that subscriptions belong to.
     public var app: String
 
     /// Makes the settings of a door.
@@ -22,8 +22,8 @@ public struct WebPushConfiguration: Sendable {
         self.app = app
     }
 
-    /// ID of the project if the settings name none.
+    /// The project to use if the settings name none.
     public static let projectDefault = "web-push"
-    /// Name of the app if the settings name none.
+    /// The app to use if the settings name none.
     public static let appDefault = "web-push"
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The routes of application servers. All but the body is judged on the head (GW-15), in the order of cost: the code of
-// the endpoint, the application server's token, the instance, the other headers. Rests on PushHead and VAPID.
+// The routes for application servers. Everything but the body is checked on the head (GW-15), cheapest first: the endpoint's
+// code, the application server's token, the instance, the other headers. Rests on PushHead and VAPID.
 
 import Martlet
 package import MartletGateway
@@ -41,7 +41,7 @@ extension WebPushDoor {
         }
     }
 
-    /// What older senders of UnifiedPush ask an endpoint.
+    /// What older UnifiedPush senders look for at an endpoint.
     private static let probe = GatewayAnswer.json(
         .object(["unifiedpush": .object(["version": .integer(1)])]), headers: CrossOrigin.headers)
 
@@ -95,8 +95,8 @@ extension WebPushDoor {
         outgoing.timeToLiveSeconds = head.timeToLiveSeconds
         outgoing.priority = head.priority
         outgoing.collapseKey = head.topic
-        // GW-8: each encryption has a salt of its own, so equal bodies are one message. Messages without a body are
-        // all equal, and each is meant.
+        // Each encryption has its own salt, so an equal body is a repetition (GW-8). Messages without a body are all equal,
+        // and each one is meant.
         guard !call.body.isEmpty else { return try await send(outgoing, as: nil, head) }
         let prepared = outgoing
         return try await gateway.retries.answer(call) { [self] attempt in

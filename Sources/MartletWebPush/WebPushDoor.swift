@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Web Push door: application servers send by HTTP (GW-12), user agents receive over WebSockets (GW-13). A channel of
-// a user agent is an instance of one project and app, and a message is an opaque message (MSG-11) to the instance's
-// token. So mailbox, reports, quotas and doze are those of all instances. Rests on Broker and MartletGateway.
+// The Web Push door: application servers send over HTTP (GW-12), user agents receive over WebSockets (GW-13). A user agent's
+// channel is an instance of one project and app, and a message to it is an opaque message (MSG-11). So the mailbox,
+// reports, quotas and doze work as for any instance. Rests on Broker and MartletGateway.
 
 package import CoreMetrics
 package import Martlet
@@ -18,8 +18,8 @@ package final class WebPushDoor: GatewayDoor {
     let agents: AgentBook
     let counts: PushCounts
 
-    /// - Throws: `INVALID_ARGUMENT` without an origin, without the project, and without a port on which the door reaches
-    ///   the broker.
+    /// - Throws: `INVALID_ARGUMENT` without an origin, if the project doesn't exist, or if there is no port on which the door
+    ///   can reach the broker.
     package init(
         _ broker: Broker, _ configuration: WebPushConfiguration, _ gateway: GatewayConfiguration
     ) throws(MartletError) {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The meaning of an answer of Apple's push service. Pure.
+// What an answer from Apple's push service means. Pure.
 // Source: Apple, "Handling notification responses from APNs".
 
 import MartletWire
 
-/// An answer of Apple's push service.
+/// An answer from Apple's push service.
 package struct APNsAnswer: Sendable, Hashable {
     /// HTTP status.
     var status: Int
-    /// Apple's word: the member `reason` of the body; empty without a body.
+    /// The body's `reason`; empty without a body.
     var reason: String
-    /// Seconds of the header `retry-after`; nil without the header.
+    /// Seconds in the header `retry-after`, if there is one.
     var retryAfterSeconds: Int64?
 
     init(status: Int, reason: String = "", retryAfterSeconds: Int64? = nil) {
@@ -19,7 +19,7 @@ package struct APNsAnswer: Sendable, Hashable {
         self.retryAfterSeconds = retryAfterSeconds
     }
 
-    /// - Parameter body: of the answer, JSON.
+    /// - Parameter body: the answer's JSON.
     package init(status: Int, body: [UInt8], retryAfter: String?) {
         self.status = status
         retryAfterSeconds = retryAfter.flatMap { Int64($0) }
@@ -36,7 +36,7 @@ package struct APNsAnswer: Sendable, Hashable {
     /// The reason in reports and in the log.
     var word: String { reason.isEmpty ? "status \(status)" : reason }
 
-    /// Whether Apple says that the provider token is too old.
+    /// Whether Apple finds the provider token too old.
     var isTokenExpired: Bool { status == 403 && reason == "ExpiredProviderToken" }
 
     /// What becomes of the message.
@@ -49,7 +49,7 @@ package struct APNsAnswer: Sendable, Hashable {
             .later(reason: word, afterSeconds: retryAfterSeconds)
         case (429, _): .laterForInstance(reason: word, afterSeconds: retryAfterSeconds)
         case (408, _): .later(reason: word, afterSeconds: retryAfterSeconds)
-        // Idle connections of Apple's end with this reason, whatever the status.
+        // Apple closes idle connections with this reason, whatever the status.
         case (_, "IdleTimeout"): .later(reason: word, afterSeconds: nil)
         default: .refused(reason: word)
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A message as a request to Apple's push service: path, headers and payload. What the sender said of the notification's kind,
-// topic, priority, expiration and ID goes to Apple as it stands, and the rest follows from the message and the app. A message
-// for an instance always makes the same request, but for the provider token, so an attempt that is repeated is the same
-// notification. Pure.
+// Turns a message into a request to Apple's push service: path, headers and payload. What the sender set (kind, topic,
+// priority, expiration, ID) goes to Apple unchanged; the rest follows from the message and the app. Apart from the provider
+// token, a message always makes the same request for the same instance, so trying again can't make a second notification.
+// Pure.
 // Source: Apple, "Sending notification requests to APNs", "Generating a remote notification".
 
 import Martlet
@@ -16,11 +16,11 @@ package struct APNsRequest: Sendable, Equatable {
     package private(set) var path: String
     package private(set) var headers: [(name: String, value: String)]
     package private(set) var payload: [UInt8]
-    /// Whether the request names the instance's own address: then Apple's word that the address is gone holds for the
-    /// instance. The token of a Live Activity ends with the activity, and another topic is another matter than the app.
+    /// Whether the request goes to the instance's own address, so that the instance is gone if Apple says the address is.
+    /// A Live Activity's token ends with the activity, and another topic is not about the app.
     package private(set) var isForInstance: Bool
 
-    /// - Throws: `MartletError` for a message that cannot be read, or that an earlier version accepted and Apple refuses.
+    /// - Throws: `MartletError` if the message can't be read, or if an earlier version accepted what Apple refuses.
     package init(_ message: Deliver, to address: APNsAddress, holder: Holder, projectID: String)
         throws(MartletError)
     {
@@ -34,7 +34,7 @@ package struct APNsRequest: Sendable, Equatable {
             sending.namedType ?? Self.type(ofTopic: sending.topic, address.bundle)
             ?? Self.type(of: dictionary)
         let topic = sending.topic ?? Self.topic(address.bundle, type)
-        // A command of device management has no other members.
+        // A device management command has no other members.
         if type == .mdm, dictionary["aps"] == .object([:]) { dictionary["aps"] = nil }
         path = "/3/device/" + (sending.activityToken ?? Self.hexadecimal(address.token))
         payload = Array(JSONValue.object(dictionary).text.utf8)
@@ -51,7 +51,7 @@ package struct APNsRequest: Sendable, Equatable {
         }
     }
 
-    /// MSG-5: what the application gets, with the message's ID beside `aps`.
+    /// What the application gets, with the message's ID beside `aps` (MSG-5).
     private static func dictionary(
         _ content: Message, messageID: String
     ) -> JSONObject {
@@ -62,13 +62,13 @@ package struct APNsRequest: Sendable, Equatable {
         return members
     }
 
-    /// The kind that a given topic names behind the bundle ID; nil: the topic names none.
+    /// The kind that a topic names after the bundle ID; nil if it names none.
     private static func type(ofTopic topic: String?, _ bundle: String) -> ApplePushType? {
         guard let topic, topic != bundle else { return nil }
         return ApplePushType.allCases.first { topic == bundle + $0.topicSuffix }
     }
 
-    /// The app's topic for a kind. Some apps are registered under such a topic already.
+    /// The app's topic for a kind. Some apps are registered with such a topic already.
     private static func topic(_ bundle: String, _ type: ApplePushType) -> String {
         bundle.hasSuffix(type.topicSuffix) ? bundle : bundle + type.topicSuffix
     }
@@ -77,17 +77,17 @@ package struct APNsRequest: Sendable, Equatable {
         of message: Deliver, _ type: ApplePushType, _ sending: AppleSending
     ) -> String {
         if sending.isOfLowestPriority { return "1" }
-        // Apple refuses a background notification of high priority.
+        // Apple refuses background notifications of high priority.
         return message.priority == .high && type != .background ? "10" : "5"
     }
 
-    /// A notification without alert, badge and sound is for the app alone.
+    /// Without alert, badge and sound a notification is only for the app.
     private static func type(of dictionary: JSONObject) -> ApplePushType {
         guard case .object(let aps) = dictionary["aps"] else { return .background }
         return ["alert", "badge", "sound"].contains { aps[$0] != nil } ? .alert : .background
     }
 
-    /// 0: Apple tries once and keeps nothing.
+    /// With 0 Apple tries once and keeps nothing.
     private static func expiration(of message: Deliver) -> String {
         guard message.isStored else { return "0" }
         if let given = Message.deliveredExpiration(in: message.message), given > 0 {
@@ -96,15 +96,15 @@ package struct APNsRequest: Sendable, Equatable {
         return "\(max(1, message.expires.millisecondsSince1970 / 1000))"
     }
 
-    /// Apple takes 64 bytes. A longer key is replaced by its digest, so equal keys stay equal; so is a key that no header can
-    /// have, which an earlier version accepted.
+    /// Apple takes 64 bytes. A longer key is replaced by its digest, so that equal keys stay equal. So is a key that can't be
+    /// in a header, which an earlier version accepted.
     private static func collapseID(_ key: String) -> String {
         let isShort = key.utf8.count <= BridgeLimits.apnsCollapseBytesMax
         if isShort, HTTPFieldText.isValue(key) { return key }
         return Base64URL.encode(SHA256.hash(Array(key.utf8)))
     }
 
-    /// A UUID made of message and instance (RFC 9562, version 8), so a repeated attempt has the same.
+    /// A UUID made from message and instance (RFC 9562, version 8), so that every attempt has the same one.
     private static func identifier(
         of message: Deliver, _ holder: Holder, _ projectID: String
     ) -> String {

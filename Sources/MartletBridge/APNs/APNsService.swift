@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Apple's push service over HTTP/2. Each project has a client of its own for each environment, because Apple wants no two
-// teams on one connection; the client keeps its connections, opens many streams on each as the server allows, and opens
-// another connection when the server says GOAWAY. The host's address is looked up before a client is made, so a private
-// address is refused before any byte is sent. Rests on async-http-client.
+// Talks to Apple's push service over HTTP/2. Each project has its own client per environment, because Apple wants only one
+// team on a connection. A client keeps its connections, opens as many streams as the server allows, and a new connection
+// after a GOAWAY. We look the host's address up before we make a client, so a private address is refused before any byte is
+// sent. Rests on async-http-client.
 // Source: Apple, "Sending notification requests to APNs".
 
 import AsyncHTTPClient
@@ -18,11 +18,11 @@ import NIOHTTP1
 import NIOPosix
 import NIOSSL
 
-/// Hands messages over to Apple.
+/// Hands messages to Apple.
 package actor APNsService: PushService {
     package nonisolated var kind: BridgeKind { .apns }
 
-    /// A server of Apple's.
+    /// One of Apple's servers, as one client sees it.
     private struct Server: Sendable {
         let url: String
         let host: String
@@ -31,7 +31,7 @@ package actor APNsService: PushService {
     private struct Place: Hashable {
         var project: ProjectNumber
         var isSandbox: Bool
-        /// GW-17: messages that keep failing have connections of their own.
+        /// Whether it is for messages that keep failing: they get connections of their own (GW-17).
         var isSuspect: Bool
     }
 
@@ -46,7 +46,7 @@ package actor APNsService: PushService {
     private var clients: [Place: HTTPClient] = [:]
     private var isClosed = false
 
-    /// - Throws: `INVALID_ARGUMENT` for a URL or a file that cannot be used.
+    /// - Throws: `INVALID_ARGUMENT` if a URL or a file can't be used.
     package init(
         _ configuration: BridgeConfiguration, now: @escaping @Sendable () -> Instant
     ) throws(MartletError) {
@@ -116,7 +116,7 @@ package actor APNsService: PushService {
             if case .gone(let reason) = refusal, !request.isForInstance {
                 return .refused(reason: reason)
             }
-            // Another key of the project may be good.
+            // Another of the project's keys may be good.
             guard case .keyRefused = refusal else { return refusal }
         }
         return refusal
@@ -151,8 +151,7 @@ package actor APNsService: PushService {
             retryAfter: response.headers.first(name: "retry-after"))
     }
 
-    /// The meaning of a request without an answer. A request that our own client does not build is never sent: a repetition
-    /// has the same end.
+    /// What to do about a request that got no answer. If our own client won't build it, trying again won't help.
     private static func verdict(of error: any Error) -> HandOverAnswer {
         switch error {
         case let error as HTTPClientError where error.isOfRequest:
@@ -170,7 +169,7 @@ package actor APNsService: PushService {
     private func client(_ place: Place, _ server: Server) async throws -> HTTPClient {
         if let known = clients[place] { return known }
         let address = try await address(of: server.host)
-        // Another message may have made a client meanwhile.
+        // Another message may have made one meanwhile.
         if let known = clients[place] { return known }
         guard !isClosed else { throw CancellationError() }
         var tls = TLSConfiguration.makeClientConfiguration()
@@ -193,7 +192,7 @@ package actor APNsService: PushService {
         return client
     }
 
-    /// A public address of a host, unless private addresses are allowed.
+    /// An address of the host: a public one, unless private ones are allowed.
     private func address(of host: String) async throws -> String {
         guard !allowsPrivateAddresses else { return host }
         let found: [PeerAddress]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Provider tokens: JSON Web Tokens that prove to Apple for whom the door speaks. Apple wants a token to be used for 20 to 60
-// minutes, so a token is made once for a key and renewed at 40 minutes, or when Apple says that it has expired, but not
-// before 20. Rests on SigningKey.
+// Makes provider tokens, the JSON Web Tokens that prove to Apple whom we speak for. Apple wants each used for 20 to 60
+// minutes, so we renew a key's token after 40 minutes, or when Apple says that it has expired, but never before 20. Rests on
+// SigningKey.
 // Source: Apple, "Establishing a token-based connection to APNs"; RFC 7515, RFC 7519.
 
 import Martlet
@@ -20,7 +20,7 @@ final class ProviderTokens: Sendable {
     private let tokens = Mutex<[String: Token]>([:])
 
     /// The token of a key.
-    /// - Parameter expired: the token that Apple calls expired; nil for a first attempt.
+    /// - Parameter expired: the token that Apple says has expired; nil on the first attempt.
     func token(of key: OpenBridgeKey, at now: Instant, expired: String? = nil) -> String {
         let place = "\(key.owner) \(key.id)"
         return tokens.withLock { tokens in
@@ -31,7 +31,7 @@ final class ProviderTokens: Sendable {
                     expired == known.text
                     ? seconds >= BridgeLimits.apnsTokenSecondsMin
                     : seconds >= BridgeLimits.apnsTokenSeconds
-                // A clock that went back makes a token of the future, which Apple refuses.
+                // If the clock went back, this token is from the future, and Apple would refuse it.
                 if !isOld, seconds >= 0 { return known.text }
             }
             let text = Self.make(key, at: now)

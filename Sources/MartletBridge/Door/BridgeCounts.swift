@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The answers of push services, counted. Rests on swift-metrics.
+// Counts push services' answers. Rests on swift-metrics.
 
 import CoreMetrics
 import Martlet
 
-/// Counters of a door.
+/// A door's counters.
 final class BridgeCounts: Sendable {
     private let counters: [String: Counter]
 

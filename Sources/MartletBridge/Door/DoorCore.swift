@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The door's state, on one event loop: projects in turns, messages on their way, retries. The work on a message (its
-// payload, its request) runs on other threads, a bounded number at a time, and a project has a bounded part of it. Rests on
-// DoorProject.
+// The door's state, on one event loop: whose turn it is, which messages are on their way, what to try again. The work on
+// a message (its payload, its request) runs on other threads. Only so many run at a time, and only so many of one project.
+// Rests on DoorProject.
 
 import Logging
 import Martlet
@@ -22,11 +22,11 @@ final class DoorCore {
     private let services: [BridgeKind: any PushService]
     private let counts: BridgeCounts
     private var projects: [ProjectNumber: DoorProject] = [:]
-    /// Projects with ready messages, in the order of their turns.
+    /// Projects with messages that are ready, in the order of their turns.
     private var turns: CircularBuffer<DoorProject> = []
     private var onTheirWay = 0
     var waitingCount = 0
-    /// GW-17: messages of all projects that keep failing, and do not count for the room.
+    /// Deliveries that are set aside because they keep failing, over all projects. They take no room (GW-17).
     var asideCount = 0
     private(set) var isOpen = true
     private var isDispatching = false
@@ -45,7 +45,7 @@ final class DoorCore {
 
     // MARK: Beginning and end
 
-    /// Reads all projects, and begins to attach their instances.
+    /// Reads all projects and begins to attach their instances.
     func begin() {
         do throws(MartletError) {
             for (number, _) in try broker.bridgedProjects() { readKeys(of: number) }
@@ -58,7 +58,7 @@ final class DoorCore {
         lookForAway()
     }
 
-    /// Ends all sessions. Messages on their way may end meanwhile; the others wait in the store.
+    /// Ends all sessions. Messages on their way may still finish; the others stay in the store.
     func close() {
         isOpen = false
         for project in projects.values {
@@ -74,10 +74,10 @@ final class DoorCore {
     /// Whether no message is on its way.
     var isQuiet: Bool { onTheirWay == 0 }
 
-    /// Ends all links.
+    /// Closes all links.
     func closeLinks() { for project in projects.values { project.closeLinks() } }
 
-    // MARK: News of the broker
+    // MARK: News from the broker
 
     func take(_ news: [BridgeNews]) {
         guard isOpen else { return }
@@ -90,7 +90,7 @@ final class DoorCore {
             case .unregistered(let project, let ordinal):
                 guard let project = projects[project], let device = project.devices[ordinal]
                 else { continue }
-                // The ordinal's next holder may have an address already.
+                // The ordinal's next holder may already have an address.
                 project.remove(device)
                 read(ordinal, in: project.number)
             case .keys(let project): readKeys(of: project)
@@ -107,7 +107,7 @@ final class DoorCore {
         }
     }
 
-    /// Reads the keys of a project. The instances of a project without a key are not in the door.
+    /// Reads a project's keys. Without a key, its instances stay out of the door.
     private func readKeys(of number: ProjectNumber) {
         do throws(MartletError) {
             let found = try broker.bridgeKeys(of: number) { [logger] id in
@@ -141,7 +141,7 @@ final class DoorCore {
         return project
     }
 
-    /// Reads the instances of a project in steps, so that messages go on meanwhile.
+    /// Reads a project's instances in steps, so that messages flow meanwhile.
     private func readInstances(of project: DoorProject, from start: Ordinal) {
         guard isOpen else { return }
         do throws(MartletError) {
@@ -164,7 +164,7 @@ final class DoorCore {
 
     // MARK: Instances with a connection of their own
 
-    /// Attaches the instances whose own connection has ended.
+    /// Attaches instances whose own connection has ended.
     private func lookForAway() {
         guard isOpen else { return }
         after(milliseconds: BridgeLimits.awayMilliseconds) { [weak self] in
@@ -197,7 +197,7 @@ final class DoorCore {
 
     // MARK: Turns
 
-    /// The messages of a project that may wait in the door.
+    /// How many messages of one project may wait in the door.
     var roomPerProject: Int {
         guard waitingCount >= BridgeLimits.waitingMax else {
             return BridgeLimits.waitingPerProjectMax
@@ -206,7 +206,7 @@ final class DoorCore {
         return min(BridgeLimits.waitingPerProjectMax, max(1, BridgeLimits.waitingMax / busy))
     }
 
-    /// Notes that a project has ready messages.
+    /// A project has messages that are ready.
     func hasReady(_ project: DoorProject) {
         guard !project.isInTurns, !project.ready.isEmpty else { return }
         project.isInTurns = true
@@ -219,7 +219,7 @@ final class DoorCore {
         }
     }
 
-    /// Hands messages over, one of each project in turn.
+    /// Hands messages over; projects take turns, one message each.
     private func dispatch() {
         var rounds = turns.count
         while isOpen, onTheirWay < BridgeLimits.onTheirWayMax, rounds > 0,
@@ -245,7 +245,7 @@ final class DoorCore {
         guard !device.hasLeft, let service = services[kind], let keys = project.keys[kind],
             !keys.isEmpty
         else { return project.drop(message) }
-        // The store counts the expiry when the message is acknowledged.
+        // It has expired. Acknowledge it, and the store counts it as expired.
         if message.handOver.message.isStored, message.handOver.message.expires <= broker.now {
             return project.end(message)
         }
@@ -255,7 +255,7 @@ final class DoorCore {
         if !message.isProbe, project.failing.isAside(message.name) {
             return setAside(message, of: project)
         }
-        // OPS-7: another node may be active, and this node does not know of it yet.
+        // Another node may be active by now without our knowing (OPS-7).
         guard broker.mayHandOver else {
             return again(message, of: project, after: .seconds(1))
         }
@@ -350,7 +350,7 @@ final class DoorCore {
 
     // MARK: Messages that keep failing
 
-    /// GW-17: sets a delivery of a message aside that keeps failing. A now-or-never message does not wait.
+    /// Sets aside a delivery of a message that keeps failing (GW-17). If it is now or never, it doesn't wait.
     private func setAside(_ message: DoorMessage, of project: DoorProject) {
         guard message.handOver.message.isStored, isOpen else { return project.drop(message) }
         let name = message.name
@@ -362,7 +362,7 @@ final class DoorCore {
         rest(name, of: project)
     }
 
-    /// Tries a single delivery of a message after a rest, unless the message rests already.
+    /// Lets a message rest, then tries one of its deliveries. Does nothing if it rests already.
     private func rest(_ name: FailingMessages.Name, of project: DoorProject) {
         guard let rests = project.failing.beginRest(name) else { return }
         let delay = Self.delay(after: rests, nil)
@@ -379,7 +379,7 @@ final class DoorCore {
         hasReady(project)
     }
 
-    /// A delivery that was tried for the others has left the door without an answer: the next one is tried.
+    /// The one delivery that we tried has left the door without an answer, so we try the next.
     func probeEnded(_ name: FailingMessages.Name, of project: DoorProject) {
         guard isOpen, project.failing.isAside(name) else { return }
         after(milliseconds: 1) { [weak self, weak project] in
@@ -388,7 +388,7 @@ final class DoorCore {
         }
     }
 
-    /// The service has answered a delivery, so all deliveries of the message go on.
+    /// The service has answered, so all the message's deliveries go on.
     private func goOn(_ message: DoorMessage, _ project: DoorProject) {
         message.isProbe = false
         guard project.failing.answered(message.name) else { return }
@@ -396,7 +396,7 @@ final class DoorCore {
         hasReady(project)
     }
 
-    /// Logs that a service takes no messages, at most once a minute for a project.
+    /// Logs that a service takes no messages, at most once a minute per project.
     private func warn(_ project: DoorProject, _ kind: BridgeKind, _ reason: String) {
         let now = NIODeadline.now()
         if let last = project.warned[kind], now - last < .minutes(1) { return }
@@ -408,7 +408,7 @@ final class DoorCore {
             ])
     }
 
-    /// Hands over no messages of a project for some time.
+    /// Lets a project rest: none of its messages is handed over for a while.
     private func rest(_ project: DoorProject, _ kind: BridgeKind, _ delay: TimeAmount) {
         let end = NIODeadline.now() + delay
         guard end > project.restsUntil[kind] ?? .distantPast else { return }
@@ -419,7 +419,7 @@ final class DoorCore {
         }
     }
 
-    /// Keeps a message until the end of the rest. A now-or-never message does not wait.
+    /// Keeps a message until the rest is over. If it is now or never, it doesn't wait.
     private func park(_ message: DoorMessage, of project: DoorProject, _ kind: BridgeKind) {
         guard message.handOver.message.isStored, isOpen else { return project.drop(message) }
         project.resting[kind, default: []].append(message)
@@ -432,8 +432,8 @@ final class DoorCore {
         hasReady(project)
     }
 
-    /// The delay before another attempt: what the service asks for, or doubled with each failure, with full jitter in
-    /// its upper half.
+    /// How long to wait before the next attempt: as long as the service asks, or twice as long after each failure, with
+    /// jitter over the upper half.
     private static func delay(after failures: Int, _ seconds: Int64?) -> TimeAmount {
         if let seconds {
             return .seconds(min(max(seconds, 1), BridgeLimits.retryAfterSecondsMax))
@@ -444,7 +444,7 @@ final class DoorCore {
         return .milliseconds(Int64(most * 1000 * Double.random(in: 0.5...1)))
     }
 
-    /// Tries a message again later. A now-or-never message is not tried again.
+    /// Tries a message again later, unless it is now or never.
     private func again(
         _ message: DoorMessage, of project: DoorProject, after delay: TimeAmount
     ) {
@@ -470,7 +470,7 @@ final class DoorCore {
         }) { project.end(message) }
     }
 
-    /// The address is gone. The broker tells the news, and the instance leaves the door.
+    /// The address is gone. The broker passes the news on, and the instance leaves the door.
     private func end(_ message: DoorMessage, _ project: DoorProject, _ reason: String) {
         let instance = message.handOver.instance
         logger.debug(
@@ -482,13 +482,13 @@ final class DoorCore {
             guard let self, isOpen, !device.hasLeft,
                 device.instance.bridging.address != instance.bridging.address
             else { return project.drop(message) }
-            // The instance has another address meanwhile.
+            // The instance has a new address by now.
             project.ready.append(message)
             hasReady(project)
         }
     }
 
-    /// Changes the store, again and again while the store takes no changes.
+    /// Changes the store, and keeps trying while it takes no changes.
     private func perform(
         _ change: @escaping @Sendable () async throws(MartletError) -> Void,
         _ done: @escaping () -> Void

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An instance of the door: its address, its place on a link, and its messages in the door. Rests on TakenMessages.
+// An instance in the door: its address, its place on a link, and its messages. Rests on TakenMessages.
 
 import Martlet
 
@@ -8,11 +8,11 @@ import Martlet
 final class DoorDevice {
     var instance: BridgedInstance
     var taken = TakenMessages(endedMax: Limits.unconfirmedStreamIDsMax)
-    /// The link with the instance; nil: the instance is not attached.
+    /// Where it is attached; nil if it isn't.
     var place: (link: DoorLink, channel: UInt8)?
-    /// A connection of the instance itself has taken over.
+    /// Its own connection has taken over.
     var isAway = false
-    /// The instance has left the door. Messages on their way end without an acknowledgement.
+    /// It has left the door. Messages on their way will not be acknowledged.
     var hasLeft = false
 
     init(_ instance: BridgedInstance) { self.instance = instance }

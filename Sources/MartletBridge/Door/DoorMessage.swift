@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A message in the door, from its coming to its end. Rests on PushService.
+// A message while it is in the door. Rests on PushService.
 
 import Martlet
 import MartletRows
 
-/// A message of an instance in the door.
+/// One instance's message, in the door.
 final class DoorMessage {
     let device: DoorDevice
     var handOver: HandOver
-    /// The sender's message at its service.
+    /// Which sender's message it is a delivery of, at which service.
     let name: FailingMessages.Name
-    /// Whether the message does not count for the project's room, because it keeps failing.
+    /// Whether it is set aside because it keeps failing, and takes none of the project's room.
     var isAside = false
-    /// Whether the message is tried alone, for all deliveries of its message that are set aside.
+    /// Whether it is being tried on behalf of all deliveries that are set aside with it.
     var isProbe = false
 
     init(_ device: DoorDevice, _ handOver: HandOver) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A project of the door: its instances, its links, its keys, and its messages in the door. Lives on the door's event loop.
-// Rests on DoorLink.
+// A project in the door: its instances, links, keys and messages. Lives on the door's event loop. Rests on DoorLink.
 
 import Logging
 import Martlet
@@ -10,39 +9,39 @@ import MartletWire
 import NIOCore
 import NIOPosix
 
-/// A project with instances that push services reach.
+/// A project that has instances with an address at a push service.
 final class DoorProject {
     let number: ProjectNumber
     let id: String
     let credential: String
     private unowned let core: DoorCore
-    /// The keys by service, the newest first.
+    /// Keys by service, the newest first.
     var keys: [BridgeKind: [OpenBridgeKey]] = [:]
     var devices: [Ordinal: DoorDevice] = [:]
     private var links: [DoorLink] = []
 
-    /// Messages to be handed over, in the order of coming.
+    /// Messages to hand over, in the order in which they came.
     var ready: CircularBuffer<DoorMessage> = []
-    /// Messages in the door that count for its room: `ready`, on their way, and those to be tried again.
+    /// Messages that take up room: `ready`, on their way, or waiting to be tried again.
     private(set) var waitingCount = 0
-    /// GW-17: which messages keep failing.
+    /// Which messages keep failing (GW-17).
     var failing = FailingMessages()
-    /// The deliveries of messages that are set aside.
+    /// Deliveries that are set aside, by message.
     private var aside: [FailingMessages.Name: CircularBuffer<DoorMessage>] = [:]
-    /// Messages that keep failing, and do not count for the room.
+    /// Deliveries that are set aside and take up no room.
     private var asideCount = 0
     var onTheirWay = 0
-    /// Whether the project is in the core's ring of projects with ready messages.
+    /// Whether the core has the project in its turns.
     var isInTurns = false
-    /// By service: the end of the rest after a service took no messages, or refused the keys.
+    /// By service: when the rest ends, after the service took no messages or refused the keys.
     var restsUntil: [BridgeKind: NIODeadline] = [:]
-    /// By service: messages that wait for the end of the rest.
+    /// By service: messages that wait until the rest is over.
     var resting: [BridgeKind: [DoorMessage]] = [:]
-    /// By service: consecutive answers without a taken message.
+    /// By service: failures in a row.
     var failures: [BridgeKind: Int] = [:]
-    /// By service: the last warning that the service takes no messages.
+    /// By service: when we last warned that it takes no messages.
     var warned: [BridgeKind: NIODeadline] = [:]
-    /// By service: rests since the last taken message.
+    /// By service: rests since it last took a message.
     var rests: [BridgeKind: Int] = [:]
     private var isReading = true
 
@@ -53,8 +52,8 @@ final class DoorProject {
 
     // MARK: Instances
 
-    /// Takes over what the store knows of an instance.
-    /// - Parameter found: nil: the instance has no address any more, or is not registered.
+    /// Brings an instance in line with the store.
+    /// - Parameter found: nil if it has no address any more, or is unregistered.
     func update(_ ordinal: Ordinal, _ found: BridgedInstance?) {
         if let known = devices[ordinal] {
             if let found, found.holder == known.instance.holder {
@@ -80,7 +79,7 @@ final class DoorProject {
         if let place = device.place { place.link.detach(place.channel) }
     }
 
-    /// Attaches the instances that have a key and are not attached, and detaches those without a key.
+    /// Attaches the instances that have a key now, and detaches those that have none.
     func keysChanged() {
         for device in devices.values {
             if hasKeys(for: device) { attach(device) } else { detach(device) }
@@ -102,7 +101,7 @@ final class DoorProject {
         core.connect(link)
     }
 
-    /// Notes that the broker has ended the session of an instance.
+    /// The broker has ended an instance's session.
     func detached(_ device: DoorDevice, for refusal: MartletError?) {
         guard !device.hasLeft, core.isOpen else { return }
         switch refusal?.word {
@@ -123,10 +122,10 @@ final class DoorProject {
 
     // MARK: Messages
 
-    /// Whether the door has room for messages of the project.
+    /// Whether there is room for more of the project's messages.
     var mayRead: Bool { isReading }
 
-    /// Takes a message that the broker gives.
+    /// A message has come from the broker.
     func came(_ message: Deliver, for device: DoorDevice) {
         if message.isStored {
             switch device.taken.came(message.streamID) {
@@ -160,7 +159,7 @@ final class DoorProject {
 
     // MARK: Messages that keep failing
 
-    /// Counts a message that keeps failing beside the room, or for the room again.
+    /// Moves a message between those that take up room and those that are set aside.
     func count(_ message: DoorMessage, asAside isAside: Bool) {
         guard message.isAside != isAside, !isAside || core.asideCount < BridgeLimits.asideMax
         else { return }
@@ -173,7 +172,7 @@ final class DoorProject {
         chooseReading()
     }
 
-    /// Sets a delivery aside with the others of its message, whose bytes it shares.
+    /// Sets a delivery aside. It shares its bytes with the message's other deliveries.
     func setAside(_ message: DoorMessage) {
         count(message, asAside: true)
         let bytes = message.handOver.message.message
@@ -183,14 +182,14 @@ final class DoorProject {
         aside[message.name, default: []].append(message)
     }
 
-    /// The next delivery of a message that is set aside; nil: there is none.
+    /// The next of a message's deliveries that are set aside, if there is one.
     func takeAside(_ name: FailingMessages.Name) -> DoorMessage? {
         let message = aside[name]?.popFirst()
         if aside[name]?.isEmpty ?? false { aside[name] = nil }
         return message
     }
 
-    /// Takes all deliveries of a message that go on.
+    /// Takes back all of a message's deliveries, to go on with them.
     func takeAllAside(_ name: FailingMessages.Name) -> CircularBuffer<DoorMessage> {
         let all = aside.removeValue(forKey: name) ?? []
         for message in all { count(message, asAside: false) }
@@ -204,7 +203,7 @@ final class DoorProject {
         for message in all { drop(message) }
     }
 
-    /// Acknowledges a message: it has ended.
+    /// A message is done: acknowledges it.
     func end(_ message: DoorMessage) {
         let device = message.device
         if message.handOver.message.isStored,
@@ -215,7 +214,7 @@ final class DoorProject {
         left(message)
     }
 
-    /// Drops a message that is not acknowledged: it waits in the store for the instance's own connection, or went with
+    /// Drops a message without acknowledging it: it waits in the store for the instance's own connection, or is gone with
     /// the instance.
     func drop(_ message: DoorMessage) {
         message.device.taken.drop(message.handOver.message.streamID)
@@ -227,7 +226,7 @@ final class DoorProject {
         place.link.send(.acknowledge(acknowledgement), on: place.channel)
     }
 
-    /// Begins or ends reading. Reading begins again when half of the room is free.
+    /// Stops reading when there is no room, and starts again when half of it is free.
     func chooseReading() {
         let room = core.roomPerProject
         let mayRead = isReading ? waitingCount < room : waitingCount <= room / 2

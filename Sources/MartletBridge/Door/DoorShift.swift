@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The times for which the door of this process hands over. A broker alone hands over from its start to its end. A node of
-// a cluster hands over while it is active (OPS-7): each time has a new state, read from the store, because the store has
-// everything that the door before has acknowledged. A message that was on its way to a push service at the end of a time
-// is handed over again by the next node, unless the answer came in time. Lives on the door's event loop. Rests on
-// DoorCore.
+// Decides when this process's door is on duty. A lone broker's is from start to end, a cluster node's while the node is
+// active (OPS-7). Each shift begins with fresh state from the store, which has everything that earlier shifts acknowledged.
+// If a shift ends while a message is on its way and the answer doesn't come in time, the next node hands it over again.
+// Lives on the door's event loop. Rests on DoorCore.
 
 import Martlet
 import NIOCore
 
-/// The door's times.
+/// The door's shifts.
 final class DoorShift {
     private let broker: Broker
     private let eventLoop: any EventLoop
     private let make: () -> DoorCore
-    /// The state of the present time; nil: another node hands over.
+    /// The present shift; nil while another node hands over.
     private var core: DoorCore?
-    /// States of former times with messages on their way.
+    /// Earlier shifts that still have messages on their way.
     private var former: [DoorCore] = []
 
     init(_ broker: Broker, _ eventLoop: any EventLoop, _ make: @escaping () -> DoorCore) {
         (self.broker, self.eventLoop, self.make) = (broker, eventLoop, make)
     }
 
-    /// Begins to hand over.
+    /// Begins a shift.
     func begin() {
         guard core == nil else { return }
         let core = make()
@@ -33,7 +32,7 @@ final class DoorShift {
         core.begin()
     }
 
-    /// Hands over no further message. Messages on their way have some seconds to end.
+    /// Ends the shift. Messages on their way get a few seconds.
     func end() {
         guard let core else { return }
         self.core = nil
@@ -47,10 +46,10 @@ final class DoorShift {
         }
     }
 
-    /// Whether no message of a former time is on its way.
+    /// Whether no message of an earlier shift is on its way.
     var isQuiet: Bool { former.allSatisfy(\.isQuiet) }
 
-    /// Ends the links of former times.
+    /// Closes the links of earlier shifts.
     func closeLinks() { for core in former { core.closeLinks() } }
 }
 

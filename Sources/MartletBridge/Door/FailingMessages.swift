@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The messages of a project that keep failing at a push service, and whether the message is at fault or the service. A
-// message goes to many instances, and one that the service never takes would use up the project's rests and its room in the
-// door, so that nothing else of the project got through. So a message whose deliveries have failed some times in a row is
-// set aside: its deliveries do not count for the room, and after each rest a single one of them is tried. As soon as the
-// service says anything else of one of them, all go on. The service itself is at fault if several messages fail that are not
-// set aside, and none is answered between. Pure.
+// Keeps track of messages that keep failing at a push service, and tells whether the message is at fault or the service.
+//
+// A message goes to many instances. If the service never takes it, its deliveries would fill the project's room in the door
+// and keep the project resting, and nothing else would get through. So after some failures in a row a message is set aside:
+// its deliveries take up no room, and after each rest we try just one of them. As soon as the service answers one, all go on.
+// If several messages fail that aren't set aside, with no answer in between, the service is at fault. Pure.
 
 import Martlet
 
-/// The failing messages of a project.
+/// A project's failing messages.
 package struct FailingMessages {
     /// A sender's message at a service.
     package struct Name: Hashable, Sendable {
@@ -22,22 +22,22 @@ package struct FailingMessages {
     }
 
     private struct Entry {
-        /// Failed attempts since the last other answer.
+        /// Failures since the last answer.
         var failures = 0
         var isAside = false
-        /// Rests since the message was set aside.
+        /// Rests since it was set aside.
         var rests = 0
-        /// Whether a rest runs, or a single delivery is being tried after it.
+        /// Whether it rests, or one delivery is being tried after the rest.
         var isResting = false
     }
 
     private var entries: [Name: Entry] = [:]
-    /// By service: messages that have failed since the last other answer, and are not set aside.
+    /// By service: messages that aren't set aside and have failed since the last answer.
     private var suspects: [BridgeKind: Set<UInt64>] = [:]
 
     package init() {}
 
-    /// Notes that an attempt has failed.
+    /// An attempt has failed.
     package mutating func failed(_ name: Name) {
         var entry = entries[name] ?? Entry()
         entry.failures += 1
@@ -50,7 +50,7 @@ package struct FailingMessages {
         entries[name] = entry
     }
 
-    /// Notes that the service has answered an attempt: it takes messages, or says what is wrong with this one.
+    /// The service has answered: it took the message or said what is wrong with it.
     /// - Returns: whether the message was set aside.
     package mutating func answered(_ name: Name) -> Bool {
         suspects[name.service] = nil
@@ -59,13 +59,13 @@ package struct FailingMessages {
 
     package func isAside(_ name: Name) -> Bool { entries[name]?.isAside ?? false }
 
-    /// Whether the failures are of the service, and not of one message.
+    /// Whether the service is at fault, rather than one message.
     package func areOfService(_ service: BridgeKind) -> Bool {
         (suspects[service]?.count ?? 0) >= BridgeLimits.messagesPerRest
     }
 
-    /// Begins the rest of a message that is set aside.
-    /// - Returns: its rests before; nil if the message rests already.
+    /// Lets a message rest that is set aside.
+    /// - Returns: how often it has rested before; nil if it rests already.
     package mutating func beginRest(_ name: Name) -> Int? {
         guard var entry = entries[name], entry.isAside, !entry.isResting else { return nil }
         entry.isResting = true
@@ -74,10 +74,10 @@ package struct FailingMessages {
         return entry.rests - 1
     }
 
-    /// Ends the rest of a message, and the attempt after it.
+    /// Ends a message's rest, or the attempt after it.
     package mutating func endRest(_ name: Name) { entries[name]?.isResting = false }
 
-    /// Forgets everything: the door has no message of the project.
+    /// Forgets everything, because the door has no message of the project left.
     package mutating func forget() {
         entries = [:]
         suspects = [:]

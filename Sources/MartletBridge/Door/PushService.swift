@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The requests of the door to a push service, and the answers. A service is an HTTP client for a single protocol, and decides
-// only the meaning of an answer. Rests on Martlet.
+// What the door asks of a push service, and what it can answer. A service is an HTTP client for one protocol; all that it
+// decides is what an answer means. Rests on Martlet.
 
 package import Martlet
 package import MartletWire
 
-/// A message for one instance, on its way to a push service.
+/// A message on its way to one instance's push service.
 package struct HandOver: Sendable {
     /// ID of the project.
     package var projectID: String
@@ -14,7 +14,7 @@ package struct HandOver: Sendable {
     package var message: Deliver
     /// Attempts before this one.
     package var attempts = 0
-    /// Whether attempts before this one may have failed because of the message itself: it shares no connection with others.
+    /// Whether the message itself may be why earlier attempts failed. Then it gets a connection of its own.
     package var isSuspect = false
 
     package init(projectID: String, instance: BridgedInstance, message: Deliver) {
@@ -24,29 +24,29 @@ package struct HandOver: Sendable {
     }
 }
 
-/// The answer of a push service about a message.
+/// What a push service says about a message.
 package enum HandOverAnswer: Sendable, Hashable {
-    /// The service has the message. Final.
+    /// It has the message. Final.
     case taken
     /// The address is gone (REG-3). Final for the instance.
     case gone(reason: String)
-    /// The service will never take the message. Final.
+    /// It will never take the message. Final.
     case refused(reason: String)
-    /// The service does not take messages of this instance now.
+    /// It takes no messages for this instance now.
     case laterForInstance(reason: String, afterSeconds: Int64?)
-    /// The service does not take messages now, or cannot be reached.
+    /// It takes no messages now, or can't be reached.
     case later(reason: String, afterSeconds: Int64?)
-    /// The service does not accept the project's keys.
+    /// It doesn't accept the project's keys.
     case keyRefused(reason: String)
 }
 
-/// A foreign push service.
+/// Another company's push service.
 package protocol PushService: Sendable {
     var kind: BridgeKind { get }
-    /// Hands a message over once. Called on any thread, for many messages at a time.
-    /// - Parameter keys: the project's keys for the service, the newest first; never empty.
+    /// Makes one attempt to hand a message over. Called on any thread, for many messages at once.
+    /// - Parameter keys: the project's keys for the service, the newest first. Never empty.
     func handOver(_ message: HandOver, with keys: [OpenBridgeKey]) async -> HandOverAnswer
-    /// Forgets what is kept for a project, because its keys have changed.
+    /// A project's keys have changed: forgets whatever it kept for it.
     func keysChanged(of project: ProjectNumber) async
     /// Closes all connections.
     func close() async

@@ -1,41 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stored messages of an instance at a door: which of them the door has, and which have ended at the push service or
-// the user agent. The broker gives a message again after a new attachment, as long as its acknowledgement is not on disk;
-// the door hands the message over once. An ended message is acknowledged cumulatively if all messages before it have
-// ended, and singly otherwise. A late message, which came after a higher stream ID, is acknowledged singly too: a
-// cumulative acknowledgement counts for what came before the message that it names (TTL-4). Pure.
+// Keeps track of an instance's stored messages at a door: which ones the door has, and which are done at the push service or
+// user agent. After a new attachment the broker repeats whatever isn't acknowledged on disk, but the door hands each message
+// over only once.
+//
+// A message is acknowledged cumulatively if everything before it is done, otherwise singly. A late message, one that came
+// after a higher stream ID, is always acknowledged singly: a cumulative acknowledgement covers what came before the message
+// that it names (TTL-4). Pure.
 
 package import MartletWire
 
-/// The stored messages of an instance in the door.
+/// An instance's stored messages, in the door.
 package struct TakenMessages {
-    /// What becomes of a message that the broker gives.
+    /// What to do with a message from the broker.
     package enum Treatment: Hashable {
-        /// The message is new, and is to be handed over.
+        /// It is new: hand it over.
         case handOver
-        /// The door has the message.
+        /// The door has it already.
         case wait
-        /// The message has ended; the acknowledgement goes to the broker again.
+        /// It is done: acknowledge it again.
         case acknowledge(Acknowledge)
     }
 
     private struct Arrival {
         let streamID: UInt64
-        /// Whether the message came after a higher stream ID.
+        /// Whether it came after a higher stream ID.
         let isLate: Bool
     }
 
-    /// The messages of the present attachment in the order of coming, without the ended ones at the beginning.
+    /// What came over this attachment, in order, without the messages at the front that are done.
     private var arrivals: [Arrival] = []
-    /// The highest stream ID of the present attachment.
+    /// The highest stream ID of this attachment.
     private var highest: UInt64 = 0
-    /// Messages in the door: of `arrivals`, or of an earlier attachment.
+    /// Messages that the door has, from `arrivals` or an earlier attachment.
     private var open: Set<UInt64> = []
-    /// Ended messages whose acknowledgement is not on disk, as far as known; the oldest first.
+    /// Done, but as far as we know the acknowledgement isn't on disk. The oldest first.
     private var ended: [UInt64] = []
 
-    /// Most ended messages that HELLO can list.
+    /// How many of them HELLO can list.
     private let endedMax: Int
 
     package init(endedMax: Int) { self.endedMax = endedMax }
@@ -43,14 +45,14 @@ package struct TakenMessages {
     var isEmpty: Bool { open.isEmpty }
 
     /// Begins a new attachment.
-    /// - Returns: ended messages that the broker may not know to be ended.
+    /// - Returns: messages that are done, which the broker may not have heard.
     package mutating func reattach() -> [UInt64] {
         arrivals = []
         highest = 0
         return ended
     }
 
-    /// Notes a stored message that the broker gives.
+    /// A stored message has come from the broker.
     package mutating func came(_ streamID: UInt64) -> Treatment {
         arrivals.append(Arrival(streamID: streamID, isLate: streamID < highest))
         highest = max(highest, streamID)
@@ -58,18 +60,18 @@ package struct TakenMessages {
         return open.insert(streamID).inserted ? .handOver : .wait
     }
 
-    /// Notes the end of a message.
-    /// - Returns: the acknowledgement for the broker; nil if the broker has to give the message first.
+    /// A message is done.
+    /// - Returns: the acknowledgement for the broker; nil if the broker has to repeat the message first.
     package mutating func end(_ streamID: UInt64) -> Acknowledge? {
         guard open.remove(streamID) != nil else { return nil }
         if ended.count >= endedMax { ended.removeFirst() }
         ended.append(streamID)
-        // A message of an earlier attachment is acknowledged when the broker gives it again.
+        // It came over an earlier attachment. We acknowledge it when the broker repeats it.
         guard arrivals.contains(where: { $0.streamID == streamID }) else { return nil }
         return acknowledgement(of: streamID)
     }
 
-    /// Forgets a message that is not to be acknowledged.
+    /// Forgets a message without acknowledging it.
     package mutating func drop(_ streamID: UInt64) { open.remove(streamID) }
 
     private mutating func acknowledgement(of streamID: UInt64) -> Acknowledge {
@@ -77,12 +79,12 @@ package struct TakenMessages {
         guard arrivals.first?.streamID == streamID else { return single }
         let done = arrivals.prefix { !open.contains($0.streamID) }
         arrivals.removeFirst(done.count)
-        // A message that is not late is above all before it, so naming it covers them. The late ones behind it have been
-        // acknowledged singly already.
+        // A message that isn't late has a higher ID than all before it, so naming it covers them. The late ones after it were
+        // acknowledged singly.
         guard let last = done.last(where: { !$0.isLate }) else { return single }
         return Acknowledge(through: last.streamID)
     }
 
-    /// Notes that every message up to `through` is acknowledged on disk.
+    /// The acknowledgements up to `through` are on disk.
     package mutating func confirmed(_ through: UInt64) { ended.removeAll { $0 <= through } }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A connection of role 5 to the broker in the process. The instances of the door come to the broker as all devices do, so a
-// message has a single way, and the store keeps the message until the door has acknowledged. The door reads a link only while
-// the door has room for messages: unread messages fall behind, and wait in the store. Rests on MartletWire and NIO.
+// A shared connection (role 5) to the broker in this process. The door's instances come to the broker like any device, so
+// messages take the usual path, and the store keeps each one until the door acknowledges it. We read a link only while the
+// door has room; what we don't read falls behind and waits in the store. Rests on MartletWire and NIO.
 
 import Logging
 import Martlet
@@ -15,19 +15,19 @@ final class DoorLink: ChannelInboundHandler {
     typealias OutboundOut = ByteBuffer
 
     private enum Phase {
-        /// WELCOME has not come. Can transition to: open, ended.
+        /// Waits for WELCOME. Can transition to: open, ended.
         case opening
         /// Can transition to: ended.
         case open
-        /// The connection is gone. Final state.
+        /// The connection is gone. Final.
         case ended
     }
 
     private enum Place {
         case free
-        /// `refusal` is the error with which the broker ends the instance's session.
+        /// `refusal` is the error with which the broker is about to end the instance's session.
         case taken(DoorDevice, refusal: MartletError?)
-        /// The instance left, and DETACHED has not come.
+        /// The instance has left; DETACHED hasn't come yet.
         case leaving
     }
 
@@ -42,7 +42,7 @@ final class DoorLink: ChannelInboundHandler {
     /// The instances by channel; channel 0 is the connection itself.
     private var places = [Place](repeating: .free, count: Limits.appsPerConnectionMax + 1)
     private var freeChannels = (1...UInt8(Limits.appsPerConnectionMax)).reversed().map { $0 }
-    /// Channels of the last frame in each direction.
+    /// The channel of the last frame, in each direction.
     private var heard: UInt8 = 0
     private var told: UInt8 = 0
 
@@ -69,7 +69,7 @@ final class DoorLink: ChannelInboundHandler {
         if case .open = phase { sayHello(of: device, on: channel) }
     }
 
-    /// Detaches the instance of a channel. The instance hears nothing more.
+    /// Detaches the channel's instance, which hears nothing more.
     func detach(_ channel: UInt8) {
         guard case .taken(let device, _) = places[Int(channel)] else { return }
         device.place = nil
@@ -106,7 +106,7 @@ final class DoorLink: ChannelInboundHandler {
         context.eventLoop.assumeIsolated().execute { [weak self] in self?.flush() }
     }
 
-    /// Sends the frames of a round of the event loop in one write.
+    /// Sends all frames of a round of the event loop in one write.
     private func flush() {
         willFlush = false
         guard let context, !writer.bytes.isEmpty else { return }
@@ -114,7 +114,7 @@ final class DoorLink: ChannelInboundHandler {
         writer.reset()
     }
 
-    // MARK: Frames of the broker
+    // MARK: Frames from the broker
 
     func read(_ isAllowed: Bool) {
         guard isAllowed, isReadHeld, let context else { return }
@@ -216,7 +216,7 @@ final class DoorLink: ChannelInboundHandler {
         end()
     }
 
-    /// Notes that the broker could not be reached.
+    /// The broker couldn't be reached.
     func connectingFailed(_ error: any Error) {
         logger.warning(
             "the door to push services does not reach its broker", metadata: ["error": "\(error)"])

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all user agents share: the broker, the connected user agents by their identities, and for each event loop the
-// links to the broker. A user agent has one connection: a later connection closes the earlier one. Rests on Broker.
+// What user agents share: the broker, the list of those connected, and each event loop's links to the broker. A user agent
+// has one connection; a new one closes the old. Rests on Broker.
 
 import Logging
 import Martlet
@@ -47,9 +47,9 @@ final class AgentBook: Sendable {
 
     // MARK: Connections
 
-    /// Notes a user agent's connection, and ends an earlier one.
-    /// - Parameter replace: ends the connection; called on any thread.
-    /// - Returns: the number for `leave`.
+    /// Adds a user agent's connection, and closes its earlier one.
+    /// - Parameter replace: closes this connection; called on any thread.
+    /// - Returns: a number for `leave`.
     func enter(_ agent: AgentIdentity, replace: @escaping @Sendable () -> Void) -> UInt64 {
         let (number, former) = state.withLock { state in
             state.lastNumber += 1
@@ -67,7 +67,7 @@ final class AgentBook: Sendable {
         }
     }
 
-    /// The links of an event loop. Called on the event loop.
+    /// The links of an event loop. Call it on that event loop.
     func pool(of eventLoop: any EventLoop) -> LinkPool {
         let key = ObjectIdentifier(eventLoop)
         if let known = state.withLock({ $0.pools[key] }) { return known.value }
@@ -79,20 +79,20 @@ final class AgentBook: Sendable {
 
     // MARK: The store
 
-    /// OPS-7: whether the store is as new as a question asked now.
+    /// Whether the store is as new as a question asked now (OPS-7).
     var isCurrent: Bool { broker.isCurrent }
 
-    /// OPS-7: waits for the newest rows.
+    /// Waits for the cluster's newest rows (OPS-7).
     func newest() async -> Freshness { await broker.newest() }
 
-    /// The channels of a user agent, with the tokens of their instances.
+    /// A user agent's channels, and the tokens of their instances.
     func channels(of agent: AgentIdentity) throws(MartletError) -> [(ChannelID, Token)] {
         try broker.instances(of: agent.digest, in: configuration.project).map {
             (ChannelID(bytes: $0.channel), $0.token)
         }
     }
 
-    /// Registers a channel. A channel that is registered keeps its token.
+    /// Registers a channel. If it is registered already, it keeps its token.
     /// - Throws: see `Broker.register(_:app:in:presenting:from:deviceKey:)`.
     func register(
         _ channel: ChannelID, of agent: AgentIdentity, presenting key: String?,
@@ -110,7 +110,7 @@ final class AgentBook: Sendable {
         }
     }
 
-    /// REG-10: holds the refusal of a wrong registration key back, if the address had too many.
+    /// Delays the refusal of a wrong registration key, if the address has presented too many (REG-10).
     private func holdBack(_ address: PeerAddress) async {
         guard case .later = broker.strangers.refused(from: address) else { return }
         try? await Task.sleep(for: .milliseconds(StrangerBook.waitMilliseconds))

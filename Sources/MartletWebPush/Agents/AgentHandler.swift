@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A user agent's WebSocket (GW-13). Firefox and the distributors of UnifiedPush speak dialects of one protocol: hello,
-// then registrations of channels, notifications and their acknowledgements. Nothing is written for a user agent before
-// its first registration, because Firefox asks for a new identity on each connection until it has a subscription.
+// A user agent's WebSocket (GW-13). Firefox and UnifiedPush distributors speak dialects of one protocol: hello, then
+// registrations of channels, notifications, and their acknowledgements. The store hears of a user agent only when it
+// registers for the first time, because Firefox asks for a new identity on every connection until it has a subscription.
 //
-// A user agent that does not read is detached: its messages stay in the mailboxes, and come when it reads again. Work for
-// the store is done one by one, and the connection is not read from meanwhile, so a user agent queues little. Rests on
-// AgentBook and NIOWebSocket.
+// A user agent that doesn't read is detached: its messages stay in the mailboxes until it reads again. Requests to the store
+// run one at a time, and past a few waiting ones we stop reading, so a user agent can't queue much. Rests on AgentBook and
+// NIOWebSocket.
 
 import Martlet
 import MartletGateway
@@ -22,46 +22,47 @@ final class AgentHandler: ChannelDuplexHandler {
     typealias OutboundOut = WebSocketFrame
 
     private enum Phase {
-        /// No hello has come. Can transition to: waiting, open, closing.
+        /// Waits for hello. Can transition to: waiting, open, closing.
         case hello
-        /// OPS-7: the hello waits for a newer store. Can transition to: hello, closing.
+        /// The hello waits until the store has caught up with the cluster (OPS-7). Can transition to: hello, closing.
         case waiting
         /// Can transition to: closing.
         case open(AgentIdentity, number: UInt64)
-        /// A close frame was sent. Final state.
+        /// We have sent a close frame. Final.
         case closing
     }
 
-    /// Work for the store, done in the order of the requests.
+    /// Requests to the store, done in order.
     private enum Work {
         case register(ChannelID, key: [UInt8]?)
         case unregister(ChannelID)
     }
 
-    /// Longest message of a user agent, in bytes: an acknowledgement of hundreds of messages.
+    /// Longest message from a user agent, in bytes: enough to acknowledge hundreds of messages.
     static let messageBytesMax = 64 * 1024
-    /// Longest message before the answer to hello, in bytes.
+    /// Longest message before we have answered hello, in bytes.
     private static let helloBytesMax = 16 * 1024
-    /// Requests that wait for the store, past which the connection is not read from.
+    /// Past this many requests that wait for the store we stop reading.
     private static let worksMax = 16
-    /// Frames that are no whole message (pings, pongs and fragments) in `framesWindow`: each costs work and brings nothing.
-    /// No client sends more than a few.
+    /// Most pings, pongs and fragments within `framesWindow`. Each costs work and brings nothing; no real client sends more
+    /// than a few.
     private static let framesMax = 256
-    /// Time after which the count of such frames begins again.
+    /// After this time we count them anew.
     private static let framesWindow = Duration.seconds(30)
-    /// Seconds until hello.
+    /// Seconds to say hello in.
     private static let helloSeconds: Int64 = 10
-    /// Seconds between two looks at a silent connection: the first look sends a ping, the second closes. Some networks
-    /// forget a connection after five minutes of silence.
+    /// Idle seconds before we ping; if nothing comes back within the same time, we close the connection. Some networks forget
+    /// a connection after five silent minutes, so we ask before that.
     private static let silenceSeconds: Int64 = 240
-    /// Seconds for the peer to take the last frame.
+    /// Seconds in which the peer must take our last frame.
     private static let closingSeconds: Int64 = 5
-    /// Milliseconds until an instance is attached again after a loss.
+    /// Milliseconds before we attach an instance again.
     private static let reattachMilliseconds: Int64 = 1000
 
     /// Close codes.
     private static let goingAway = WebSocketErrorCode.goingAway
-    /// Another connection of the user agent took over. Source: autopush; Firefox then stays away until it must send.
+    /// Another connection of the user agent has taken over. Firefox then stays away until it has something to send.
+    /// Source: autopush.
     private static let replaced = WebSocketErrorCode(codeNumber: 4774)
 
     private let book: AgentBook
@@ -71,16 +72,16 @@ final class AgentHandler: ChannelDuplexHandler {
     private var context: ChannelHandlerContext?
     private var subscriptions: [ChannelID: Subscription] = [:]
     private var deviceState = DeviceState.active
-    /// The message so far, if a message comes in several frames.
+    /// What we have of a message that comes in several frames.
     private var partial: ByteBuffer?
-    /// Frames since `framesBegan` that are no whole message.
+    /// Pings, pongs and fragments since `framesBegan`.
     private var frameCount = 0
     private var framesBegan = ContinuousClock.now
     private var works: ArraySlice<Work> = []
     private var isWorking = false
     private var isReadHeld = false
     private var willFlush = false
-    /// The peer does not read, and the instances are detached.
+    /// The peer doesn't read, so its instances are detached.
     private var isStalled = false
     private var isHeard = true
     private var isPinged = false
@@ -135,7 +136,7 @@ final class AgentHandler: ChannelDuplexHandler {
         }
     }
 
-    /// Says goodbye, and ends the connection.
+    /// Says goodbye and closes the connection.
     private func close(_ code: WebSocketErrorCode) {
         if case .closing = phase { return }
         guard let context else { return }
@@ -154,7 +155,7 @@ final class AgentHandler: ChannelDuplexHandler {
         }
     }
 
-    /// Replaces the only deadline.
+    /// Sets the deadline. There is only one, so this replaces the one before.
     private func schedule(after time: TimeAmount, _ body: @escaping (AgentHandler) -> Void) {
         guard let context else { return }
         deadline?.cancel()
@@ -204,7 +205,7 @@ final class AgentHandler: ChannelDuplexHandler {
         case .binary: close(.unacceptableData)
         case .ping:
             guard frame.fin, frame.length <= 125 else { return close(.protocolError) }
-            // A peer that does not read its answers gets no more.
+            // It doesn't read our answers, so it gets no more.
             guard context.channel.isWritable else { return }
             _ = write(.pong, frame.unmaskedData)
             flushSoon()
@@ -214,7 +215,7 @@ final class AgentHandler: ChannelDuplexHandler {
         }
     }
 
-    /// Counts a frame that is no whole message.
+    /// Counts a ping, a pong or a fragment.
     private func isFlood() -> Bool {
         let now = ContinuousClock.now
         if framesBegan + Self.framesWindow <= now { (framesBegan, frameCount) = (now, 0) }
@@ -222,7 +223,7 @@ final class AgentHandler: ChannelDuplexHandler {
         return frameCount > Self.framesMax
     }
 
-    /// The code for a peer that closes: its own, if its frame is right. Source: RFC 6455, sections 5.5.1 and 7.4.
+    /// The code to answer a close frame with: the peer's own, if it is valid. Source: RFC 6455, sections 5.5.1 and 7.4.
     private static func code(answering frame: WebSocketFrame) -> WebSocketErrorCode {
         guard frame.fin, frame.length <= 125, frame.length != 1 else { return .protocolError }
         var data = frame.unmaskedData
@@ -298,7 +299,7 @@ final class AgentHandler: ChannelDuplexHandler {
         flushSoon()
     }
 
-    /// Flushes once in a round of the event loop, so that all messages of the round leave together.
+    /// Flushes once per round of the event loop, so that all its messages leave together.
     private func flushSoon() {
         guard !willFlush, let context else { return }
         willFlush = true
@@ -313,7 +314,7 @@ final class AgentHandler: ChannelDuplexHandler {
     private func hello(_ text: String?) {
         guard let context else { return }
         guard !book.isCurrent else { return hello(text, .any) }
-        // OPS-7: a channel registered at another node a moment ago is one of the user agent's.
+        // The user agent may have registered a channel at another node a moment ago (OPS-7).
         phase = .waiting
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
         let (book, eventLoop) = (book, context.eventLoop)
@@ -335,7 +336,7 @@ final class AgentHandler: ChannelDuplexHandler {
             do {
                 channels = try freshness.ask { try book.channels(of: AgentIdentity(of: known)) }
             } catch {
-                // An answer with another identity would end all subscriptions of the user agent.
+                // Don't give it a new identity: that would end all its subscriptions.
                 return close(WebSocketErrorCode(codeNumber: 1013))
             }
         }
@@ -452,7 +453,7 @@ final class AgentHandler: ChannelDuplexHandler {
         book.pool(of: context.eventLoop).attach(subscription)
     }
 
-    /// The frame that attaches an instance; nil if the user agent has left.
+    /// The frame that attaches an instance; nil if the user agent is gone.
     func hello(_ subscription: Subscription) -> Hello? {
         guard case .open = phase else { return nil }
         return book.hello(
@@ -467,7 +468,7 @@ final class AgentHandler: ChannelDuplexHandler {
         for subscription in subscriptions.values { detach(subscription) }
     }
 
-    /// Notes that the broker has ended the attachment of an instance.
+    /// The broker has detached an instance.
     func detached(_ subscription: Subscription, for refusal: MartletError?) {
         guard subscriptions[subscription.channel] === subscription, let context else { return }
         switch refusal?.word {
@@ -498,10 +499,10 @@ final class AgentHandler: ChannelDuplexHandler {
 
     // MARK: Messages
 
-    /// Whether the peer reads its messages.
+    /// Whether the peer keeps up with its messages.
     var mayTake: Bool { !isStalled && context?.channel.isWritable ?? false }
 
-    /// Passes a message on.
+    /// Sends a message to the user agent.
     func take(_ message: Deliver, of subscription: Subscription) {
         guard let text = try? AgentAnswer.notification(message, of: subscription.channel) else {
             return
@@ -514,7 +515,7 @@ final class AgentHandler: ChannelDuplexHandler {
         guard !isStalled else { return }
         isStalled = true
         detachAll()
-        // The flush may find room at once, and attach all instances again.
+        // If there is room after all, this attaches the instances again at once.
         context?.flush()
     }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names of user agents and of their channels. A user agent's ID is a secret that lets it in, so the door keeps only
-// a digest. Rests on MartletCrypto.
+// The IDs of user agents and their channels. A user agent's ID is the secret that lets it in, so we keep only a digest.
+// Rests on MartletCrypto.
 
 import Martlet
 import MartletCrypto
 
 /// The digest of a user agent's secret ID.
 struct AgentIdentity: Hashable, Sendable {
-    /// Longest ID that a user agent presents, in bytes. Firefox takes 128 characters.
+    /// Longest ID, in bytes. Firefox accepts up to 128 characters.
     static let textBytesMax = 128
 
     private let words: SIMD4<UInt64>
@@ -48,7 +48,7 @@ struct ChannelID: Hashable, Sendable, CustomStringConvertible {
     private static let textBytes = 36
     private static let dashes: Set<Int> = [8, 13, 18, 23]
 
-    /// - Returns: nil for a text that is no UUID in lower case, with dashes.
+    /// - Returns: nil unless the text is a UUID in lower case, with dashes.
     init?(_ text: String) {
         guard text.utf8.count == Self.textBytes else { return nil }
         var words: (UInt64, UInt64) = (0, 0)

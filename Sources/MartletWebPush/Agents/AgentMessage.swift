@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The messages of user agents, and the door's answers: JSON texts over a WebSocket. Fields that a dialect has and the
-// door does not need are ignored, and so are unknown messages. Rests on JSONValue.
+// Reads user agents' messages and writes our answers, both JSON. Unknown messages are ignored, and so are the fields of
+// some dialect that we have no use for. Rests on JSONValue.
 
 import Martlet
 import MartletWire
 
-/// A message of a user agent.
+/// A message from a user agent.
 enum AgentMessage {
-    /// - Parameter agent: the secret ID of a user agent that has connected before; nil: a new user agent.
+    /// - Parameter agent: the secret ID of a user agent that has been here before; nil for a new one.
     case hello(agent: String?)
     /// - Parameters:
-    ///   - channel: nil for a text that is no channel.
-    ///   - key: of the only application server that may send; nil: anybody with the endpoint may.
+    ///   - channel: nil if the text isn't a channel's ID.
+    ///   - key: the key of the one application server that may send; nil if anybody with the endpoint may.
     case register(channelText: String, channel: ChannelID?, key: String?)
     case unregister(channelText: String, channel: ChannelID?)
     case acknowledge([Ending])
     /// A worker refused a message.
     case refused
-    /// A sign of life, which is answered.
+    /// A sign of life. We answer it.
     case ping
-    /// PRI-2: whether only urgent messages are wanted.
+    /// Whether it wants only urgent messages for now (PRI-2).
     case urgency(isDoze: Bool)
     /// A message that needs no answer.
     case other
 
-    /// The end of a message at the user agent.
+    /// What became of a message at the user agent.
     struct Ending {
         var channel: ChannelID
         var streamID: UInt64
         var code: Int64?
     }
 
-    /// Endings in one message past which the rest is ignored: as many as a mailbox holds, and more.
+    /// Past this many endings in one message we ignore the rest. A mailbox holds fewer.
     private static let endingsMax = 1024
 
-    /// - Returns: nil for a text that is no JSON object.
+    /// - Returns: nil unless the text is a JSON object.
     init?(_ text: [UInt8]) {
         guard let value = try? JSONValue(parsing: text, repeatedNames: .takeLast),
             case .object(let members) = value
@@ -78,7 +78,7 @@ extension AgentMessage.Ending {
     }
 }
 
-/// What the door says to a user agent.
+/// A message to a user agent.
 enum AgentAnswer {
     static let pong = "{}"
 
@@ -96,7 +96,7 @@ enum AgentAnswer {
         ]).text
     }
 
-    /// A refused registration has no endpoint, because a user agent keeps any endpoint that it is told.
+    /// Refuses a registration. Never with an endpoint: the user agent would keep it.
     static func notRegistered(_ channel: String, status: Int64) -> String {
         self.status(status, of: "register", channel)
     }
@@ -115,7 +115,7 @@ enum AgentAnswer {
     static let urgencyTaken =
         JSONValue.object(["messageType": .string("urgency"), "status": .integer(200)]).text
 
-    /// A message for a channel. An empty message is an event without data.
+    /// A message for a channel. If it is empty, it is an event without data.
     static func notification(_ deliver: Deliver, of channel: ChannelID) throws(WireError) -> String
     {
         let message = try Message(decoding: deliver.message, unknownTags: .skip)

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What user agents tell of messages, counted. The broker's reports count every ending of a message as delivered, because
-// no repetition would change it; the counters here tell the endings apart. Rests on swift-metrics.
+// Counts what user agents say became of their messages. In reports every ending counts as delivered, because sending again
+// would change nothing; these counters tell the endings apart. Rests on swift-metrics.
 
 package import CoreMetrics
 import Synchronization
 
-/// Counters of the door.
+/// The door's counters.
 package final class PushCounts: Sendable {
-    /// The endings of a message at a user agent.
+    /// What became of a message at a user agent.
     package enum Ending: String, Sendable, CaseIterable {
-        /// Code 100, or no code: the message was taken.
+        /// Code 100 or none: a worker took the message.
         case taken
-        /// Code 101: the message could not be decrypted.
+        /// Code 101: it couldn't be decrypted.
         case undecryptable
-        /// Code 102: no worker took the message.
+        /// Code 102: no worker took it.
         case undelivered
         /// Another code.
         case other
-        /// A worker refused a message that had been taken before (`nack`).
+        /// A worker refused a message after it had been acknowledged (`nack`).
         case refused
 
         init(code: Int64?) {

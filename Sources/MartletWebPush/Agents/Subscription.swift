@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A channel of a connected user agent: the instance behind it, and the messages that the user agent has and has not
-// ended yet. The broker may give a message again, when the instance was attached anew; the user agent gets the message
-// once on its connection. Rests on TakenMessages and BrokerLink.
+// A channel of a connected user agent: the instance behind it, and the messages that the user agent has but hasn't
+// acknowledged. After an instance is attached again the broker may repeat messages; the user agent gets each one once per
+// connection. Rests on TakenMessages and BrokerLink.
 
 import Martlet
 import MartletBridge
 import MartletWire
 
-/// A channel of a user agent on a connection.
+/// A user agent's channel, on its connection.
 final class Subscription {
-    /// The treatment of a message that the broker gives.
+    /// What to do with a message from the broker.
     enum Treatment {
-        /// The user agent gets the message.
+        /// Send it to the user agent.
         case send
-        /// The user agent has the message, and has not ended it.
+        /// The user agent has it and hasn't acknowledged it yet.
         case wait
-        /// The user agent has ended the message; the acknowledgement goes to the broker.
+        /// The user agent has acknowledged it before: tell the broker.
         case end(Acknowledge)
     }
 
     let channel: ChannelID
     let token: Token
     weak var owner: AgentHandler?
-    /// The link with the instance; nil: the instance is not attached.
+    /// Where the instance is attached; nil if it isn't.
     var place: (link: BrokerLink, channel: UInt8)?
     private var taken = TakenMessages(endedMax: Limits.unconfirmedStreamIDsMax)
 
@@ -34,10 +34,10 @@ final class Subscription {
     }
 
     /// Begins a new attachment.
-    /// - Returns: ended messages that the broker may not know to be ended.
+    /// - Returns: acknowledged messages that the broker may not have heard of.
     func reattach() -> [UInt64] { taken.reattach() }
 
-    /// Notes a message that the broker gives, if the message is stored.
+    /// A stored message has come from the broker.
     func came(_ streamID: UInt64) -> Treatment {
         guard streamID & WireVersion.notStoredBit == 0 else { return .send }
         return switch taken.came(streamID) {
@@ -47,10 +47,10 @@ final class Subscription {
         }
     }
 
-    /// Notes the end of a message at the user agent.
-    /// - Returns: the acknowledgement for the broker; nil for a message that is not known, or not stored.
+    /// The user agent is done with a message.
+    /// - Returns: the acknowledgement for the broker; nil if we don't know the message, or it wasn't stored.
     func end(_ streamID: UInt64) -> Acknowledge? { taken.end(streamID) }
 
-    /// Notes that every message up to `through` is acknowledged on disk.
+    /// The acknowledgements up to `through` are on disk.
     func confirmed(_ through: UInt64) { taken.confirmed(through) }
 }

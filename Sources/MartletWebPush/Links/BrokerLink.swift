@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A connection of role 5 to the broker in this process, over the loopback interface. The instances of the door come to
-// the broker as all devices do: the loops know no other way to a session, and the way of a message stays one. Rests on
-// MartletWire and NIO.
+// A shared connection (role 5) to the broker in this process, over the loopback interface. The door's instances come to the
+// broker like any device, so the loops need no second way to a session. Rests on MartletWire and NIO.
 
 import Logging
 import Martlet
@@ -15,23 +14,23 @@ final class BrokerLink: ChannelInboundHandler {
     typealias OutboundOut = ByteBuffer
 
     private enum Phase {
-        /// WELCOME has not come. Can transition to: open, ended.
+        /// Waits for WELCOME. Can transition to: open, ended.
         case opening
         /// Can transition to: ended.
         case open
-        /// The connection is gone. Final state.
+        /// The connection is gone. Final.
         case ended
     }
 
     private enum App {
         case free
-        /// `refusal` is the error with which the broker ends the instance's attachment.
+        /// `refusal` is the error with which the broker is about to detach the instance.
         case attached(Subscription, refusal: MartletError?)
-        /// The instance left, and DETACHED has not come.
+        /// The instance has left; DETACHED hasn't come yet.
         case leaving
     }
 
-    /// Seconds between two signs of life. The broker closes a connection that is silent for much longer.
+    /// Seconds between pings, well within the time after which the broker closes a silent connection.
     private static let pingSeconds: Int64 = 60
 
     private let logger: Logger
@@ -44,11 +43,11 @@ final class BrokerLink: ChannelInboundHandler {
     /// The apps by channel; channel 0 is the connection itself.
     private var apps = [App](repeating: .free, count: Limits.appsPerConnectionMax + 1)
     private var freeChannels = (1...UInt8(Limits.appsPerConnectionMax)).reversed().map { $0 }
-    /// Channels of the last frame in each direction.
+    /// The channel of the last frame, in each direction.
     private var heard: UInt8 = 0
     private var told: UInt8 = 0
 
-    /// - Parameter ended: called once, when the link can attach no more instances.
+    /// - Parameter ended: called once, when no more instances can be attached.
     init(_ logger: Logger, ended: @escaping (BrokerLink) -> Void) {
         self.logger = logger
         self.ended = ended
@@ -71,7 +70,7 @@ final class BrokerLink: ChannelInboundHandler {
         if case .open = phase { sayHello(on: channel) }
     }
 
-    /// Detaches the instance of a channel. Its owner hears nothing more.
+    /// Detaches the channel's instance. Its owner hears nothing more.
     func detach(_ channel: UInt8) {
         guard case .attached(let subscription, _) = apps[Int(channel)] else { return }
         subscription.place = nil
@@ -106,7 +105,7 @@ final class BrokerLink: ChannelInboundHandler {
         context.eventLoop.execute { bound.value.flush() }
     }
 
-    /// Sends the frames of a round of the event loop in one write.
+    /// Sends all frames of a round of the event loop in one write.
     private func flush() {
         willFlush = false
         guard let context, !writer.bytes.isEmpty else { return }
@@ -213,7 +212,7 @@ final class BrokerLink: ChannelInboundHandler {
         end()
     }
 
-    /// Notes that the broker could not be reached.
+    /// The broker couldn't be reached.
     func connectingFailed(_ error: any Error) {
         logger.warning("Web Push does not reach its broker", metadata: ["error": "\(error)"])
         end()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The links of one event loop. All links and the user agents that use them live on the event loop, so no message changes
-// threads on its way to a socket. A link carries as many instances as a shared connection has channels, of any user
-// agents: an idle subscription costs a channel, and no socket of its own. Rests on BrokerLink.
+// The links of one event loop. The user agents that use them live on the same event loop, so no message changes threads on
+// its way to a socket. A link carries instances of any user agents, as many as a shared connection has channels: an idle
+// subscription costs a channel, not a socket. Rests on BrokerLink.
 
 import Logging
 import Martlet
@@ -14,7 +14,7 @@ final class LinkPool {
     private let eventLoop: any EventLoop
     private let port: UInt16
     private let logger: Logger
-    /// Links with a free channel are searched from the last, which has most.
+    /// Searched for a free channel from the end, because the last link has the most.
     private var links: [BrokerLink] = []
 
     init(eventLoop: any EventLoop, port: UInt16, logger: Logger) {
@@ -23,7 +23,7 @@ final class LinkPool {
         self.logger = logger
     }
 
-    /// Attaches the instance of a subscription. The subscription's owner hears of messages, and of the end.
+    /// Attaches a subscription's instance. Its owner hears of messages, and of the end.
     func attach(_ subscription: Subscription) {
         if let link = links.last(where: \.hasRoom) { return link.attach(subscription) }
         let link = BrokerLink(logger) { [weak self] link in

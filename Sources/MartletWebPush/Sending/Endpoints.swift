@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The URLs that the door gives out. Each is a capability: an authentication code of the door's secret proves that the
-// door made the URL, so no record of the URL is kept. A restricted subscription's code includes the application server's
-// key, so no free endpoint can be made of it, and no endpoint for another key.
+// Makes and checks the URLs that we give out. Each is a capability: a code made with our secret proves that the URL is
+// ours, so we needn't store it. The code of a restricted subscription includes the application server's key, so nobody can
+// turn its endpoint into a free one, or into one for another key.
 //
 //   /wpush/f/TOKEN‖TAG   free        tag = HMAC(secret, "f" ‖ token)
 //   /wpush/b/TOKEN‖TAG   restricted  tag = HMAC(secret, "b" ‖ token ‖ SHA-256(key))
@@ -18,7 +18,7 @@ struct Endpoints: Sendable {
     /// The parts of an endpoint.
     struct Endpoint: Sendable, Hashable {
         var token: Token
-        /// Whether the subscription is restricted to an application server's key.
+        /// Whether only one application server's key may send.
         var isBound: Bool
         fileprivate var tag: [UInt8]
     }
@@ -30,7 +30,7 @@ struct Endpoints: Sendable {
     private let key: AuthenticationKey
     private let origin: String
 
-    /// - Parameter secret: the secret of all URLs of the door.
+    /// - Parameter secret: what all codes are made with.
     init(secret: [UInt8], origin: PushOrigin) {
         key = AuthenticationKey(secret)
         self.origin = origin.description
@@ -39,14 +39,14 @@ struct Endpoints: Sendable {
     // MARK: Endpoints
 
     /// The URL of a subscription.
-    /// - Parameter publicKey: the only application server's key that may send; nil: anybody with the URL may.
+    /// - Parameter publicKey: the key of the one application server that may send; nil if anybody with the URL may.
     func url(of token: Token, for publicKey: [UInt8]?) -> String {
         let bytes = token.bytes + tag(of: token, for: publicKey)
         return "\(origin)/wpush/\(publicKey == nil ? "f" : "b")/\(Base64URL.encode(bytes))"
     }
 
-    /// Takes an endpoint apart. The code of a restricted endpoint is not verified, because the key is missing.
-    /// - Returns: nil for a text that is no endpoint, and for a free endpoint that the door has not made.
+    /// Takes an endpoint apart. A restricted one's code can't be checked yet, because that takes the key.
+    /// - Returns: nil if the text isn't an endpoint, or is a free one that isn't ours.
     func endpoint(_ text: String, isBound: Bool) -> Endpoint? {
         guard let bytes = Base64URL.decode(text), bytes.count == Self.tokenBytes + Self.tagBytes
         else { return nil }
@@ -56,7 +56,7 @@ struct Endpoints: Sendable {
         return isBound || isMade(found, for: nil) ? found : nil
     }
 
-    /// Whether the door has made an endpoint for a key.
+    /// Whether we made an endpoint for this key.
     func isMade(_ endpoint: Endpoint, for publicKey: [UInt8]?) -> Bool {
         Self.isEqual(endpoint.tag, tag(of: endpoint.token, for: publicKey))
     }
@@ -74,8 +74,8 @@ struct Endpoints: Sendable {
         return "\(origin)/wpush/m/\(Base64URL.encode(bytes + code("m", bytes)))"
     }
 
-    /// The number of a message.
-    /// - Returns: nil for a text that the door has not made.
+    /// The number in a message's URL.
+    /// - Returns: nil if the URL isn't ours.
     func message(_ text: String) -> UInt64? {
         guard let bytes = Base64URL.decode(text), bytes.count == Self.numberBytes + Self.tagBytes
         else { return nil }
@@ -92,7 +92,7 @@ struct Endpoints: Sendable {
 
     // MARK: Devices
 
-    /// The device key of an instance of the door. No copy of the key is kept.
+    /// The device key of one of the door's instances. Worked out each time, so we keep no copy.
     func deviceKey(of token: Token) -> String {
         Base64URL.encode(key.code(of: Array("k".utf8) + token.bytes))
     }

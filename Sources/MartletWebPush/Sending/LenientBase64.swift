@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Base64 as senders and user agents write keys: of both alphabets, with and without padding. Rests on Base64URL.
+// Reads Base64 the ways senders and user agents write it: either alphabet, with padding or without. Rests on Base64URL.
 
 import Martlet
 
 enum LenientBase64 {
-    /// - Returns: nil for a text that is no base64.
+    /// - Returns: nil if the text isn't Base64.
     static func decode(_ text: some StringProtocol) -> [UInt8]? {
         var digits: [UInt8] = []
         digits.reserveCapacity(text.utf8.count)
@@ -19,8 +19,8 @@ enum LenientBase64 {
         return Base64URL.decode(String(decoding: digits, as: UTF8.self))
     }
 
-    /// An application server's public key: a point on P-256, not compressed.
-    /// - Returns: nil for any other text.
+    /// An application server's public key: an uncompressed point on P-256.
+    /// - Returns: nil for anything else.
     static func publicKey(_ text: some StringProtocol) -> [UInt8]? {
         guard let point = decode(text), point.count == 65, point[0] == 4 else { return nil }
         return point

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A refusal in the form that Web Push libraries read. The status decides the fate of a subscription: libraries drop
-// subscriptions at 404 and 410, and some at any status from 400 on. So a fault of the broker is 503, never less. Rests on
-// GatewayAnswer.
+// A refusal in the form that Web Push libraries read. The status decides over the subscription: libraries drop it at 404
+// and 410, and some at anything from 400 on. So if the fault is ours, we answer 503 and nothing else. Rests on GatewayAnswer.
 
 import Martlet
 import MartletGateway
@@ -11,7 +10,7 @@ import MartletGateway
 struct PushError: AnsweredError {
     /// HTTP status.
     var status: Int
-    /// Number of the reason. Source: the error table of autopush, which libraries read.
+    /// The reason's number. Source: the error table of autopush, which libraries know.
     var number: Int
     var message: String
     var retryAfterSeconds: Int?
@@ -60,7 +59,7 @@ struct PushError: AnsweredError {
         }
     }
 
-    /// Seconds until a sender should repeat, if nothing better is known.
+    /// Seconds after which a sender should try again, if we know nothing better.
     private static let retrySeconds = 120
 
     var answer: GatewayAnswer {
@@ -82,14 +81,14 @@ struct PushError: AnsweredError {
     ]
 }
 
-/// Answers to scripts of other origins (CORS): the URL is the credential, so any origin may ask.
+/// Answers scripts of other origins (CORS). The URL is the credential, so any origin may ask.
 enum CrossOrigin {
     static let headers: [(name: String, value: String)] = [
         ("access-control-allow-origin", "*"),
         ("access-control-expose-headers", "location, ttl, retry-after, www-authenticate"),
     ]
 
-    /// The answer to the question whether a request may be made.
+    /// Answers whether a request may be made.
     static let answer = GatewayAnswer(
         headers: headers + [
             ("access-control-allow-methods", "POST, DELETE, GET, OPTIONS"),

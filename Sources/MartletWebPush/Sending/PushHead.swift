@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The head of a sender's request: time to live, urgency, topic and the coding of the body. A value that RFC 8030 does not
-// know is refused with the number that libraries know, except for the urgency, which stays normal. Rests on GatewayCall.
+// Reads the head of a sender's request: time to live, urgency, topic, and the body's coding. Values that RFC 8030 doesn't
+// allow are refused with the number that libraries know; only an unknown urgency counts as normal. Rests on GatewayCall.
 // Source: RFC 8030, section 5; RFC 8188; the drafts of `aesgcm` (Encryption and Crypto-Key).
 
 import Martlet
@@ -9,18 +9,18 @@ import MartletGateway
 
 /// What the head of a request says about its message.
 struct PushHead: Sendable {
-    /// TTL-1: seconds, at most `Limits.timeToLiveSecondsMax`.
+    /// Seconds, at most `Limits.timeToLiveSecondsMax` (TTL-1).
     var timeToLiveSeconds: UInt32
     var priority: MessagePriority
     var topic: String?
-    /// Options that the user agent needs to decrypt the body; empty for `aes128gcm`.
+    /// What the user agent needs to decrypt the body; empty for `aes128gcm`.
     var options: [Message.DataEntry]
-    /// nil: the head names no coding, which only a message without a body may.
+    /// nil if the head names none, which is right only without a body.
     var coding: String?
 
     static let topicBytesMax = 32
 
-    /// - Throws: `PushError` 400 with the reason, and 413 for a body that is announced to be too long.
+    /// - Throws: `PushError` 400 with the reason, or 413 if the announced body is too long.
     init(_ call: GatewayCall) throws(PushError) {
         timeToLiveSeconds = try Self.timeToLive(call.header("ttl"))
         priority = call.header("urgency")?.lowercased() == "high" ? .high : .normal
@@ -53,7 +53,7 @@ struct PushHead: Sendable {
 
     private static func timeToLive(_ text: String?) throws(PushError) -> UInt32 {
         guard let text, let seconds = Int64(text.filter { $0 != " " }) else {
-            // A number beyond 64 bits is still a number, and as long as possible.
+            // Too large for 64 bits, but still a number: take the longest time there is.
             if let text, !text.isEmpty, text.utf8.allSatisfy({ (48...57).contains($0) }) {
                 return Limits.timeToLiveSecondsMax
             }
@@ -65,7 +65,7 @@ struct PushHead: Sendable {
         return UInt32(min(seconds, Int64(Limits.timeToLiveSecondsMax)))
     }
 
-    /// The salt and the sender's key, which the draft coding has in headers.
+    /// The salt and the sender's key, which the draft's coding puts in headers.
     private static func draftOptions(
         _ call: GatewayCall
     ) throws(PushError) -> [Message.DataEntry] {
@@ -83,7 +83,7 @@ struct PushHead: Sendable {
         ]
     }
 
-    /// The named parameters of a header; nil without the first.
+    /// These parameters of a header; nil if the first is missing.
     private static func parameters(_ header: String?, _ names: [String]) -> String? {
         guard let header, header.utf8.count <= 512 else { return nil }
         let all = HeaderParameters.list(header)
@@ -103,14 +103,14 @@ struct PushHead: Sendable {
     }
 }
 
-/// Keys of the options of a Web Push message.
+/// Names of the options that a Web Push message has.
 enum PushOption {
     static let encoding = "encoding"
     static let encryption = "encryption"
     static let cryptoKey = "crypto_key"
 }
 
-/// Parameters `name=value` of a header, behind commas or semicolons.
+/// A header's `name=value` parameters, separated by commas or semicolons.
 enum HeaderParameters {
     static func list(_ text: some StringProtocol) -> [(name: String, value: String)] {
         String(text).split(whereSeparator: { $0 == "," || $0 == ";" }).compactMap { part in

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The signed token with which an application server names itself. Two forms are in use:
+// The signed token by which an application server identifies itself. It comes in two forms:
 //
 //   Authorization: vapid t=TOKEN,k=KEY                                    RFC 8292
 //   Authorization: WebPush TOKEN, or Bearer TOKEN; Crypto-Key: p256ecdsa=KEY   the draft, with aesgcm
 //
-// A token serves for hours of messages, and a signature costs some 64 µs, so verified tokens are remembered. Rests on
-// MartletTicket. Source: RFC 8292, RFC 7515.
+// Senders use one token for hours, and verifying a signature takes some 64 µs, so we remember the tokens that we have
+// verified. Rests on MartletTicket. Source: RFC 8292, RFC 7515.
 
 import Martlet
 import MartletCrypto
@@ -14,11 +14,11 @@ import MartletGateway
 import MartletTicket
 import Synchronization
 
-/// The token of an application server, not verified.
+/// An application server's token, not verified yet.
 struct VAPID: Sendable {
     /// Longest token, in bytes.
     static let tokenBytesMax = 4096
-    /// RFC 8292: longest life of a token, in seconds, with five minutes for clocks that differ.
+    /// Longest life of a token, in seconds: the 24 hours of RFC 8292, and five minutes for clocks that differ.
     static let secondsMax: Double = 86_400 + 300
 
     /// The public key: a point on P-256 in 65 bytes.
@@ -26,8 +26,8 @@ struct VAPID: Sendable {
     private let token: String
 
     /// Reads the token of a request.
-    /// - Returns: nil for a request without a token.
-    /// - Throws: `PushError` 403 for a credential of another form.
+    /// - Returns: nil if there is none.
+    /// - Throws: `PushError` 403 for any other credential.
     init?(_ call: GatewayCall) throws(PushError) {
         guard let header = call.header("authorization") else { return nil }
         let parts = header.split(separator: " ", maxSplits: 1)
@@ -62,11 +62,11 @@ struct VAPID: Sendable {
     static let missing = PushError(
         401, 109, "The subscription takes messages with a VAPID token of its application server.")
 
-    /// The digest under which a verified token is remembered.
+    /// What we remember a verified token by.
     var digest: [UInt8] { SHA256.hash(Array(token.utf8) + publicKey) }
 
     /// Verifies signature and claims.
-    /// - Returns: the end of the token, in seconds since 1970.
+    /// - Returns: when the token expires, in seconds since 1970.
     func verified(for origins: [PushOrigin], now: Double) throws(PushError) -> Double {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, let signature = LenientBase64.decode(parts[2]),
@@ -114,14 +114,14 @@ struct VAPID: Sendable {
     ]
 }
 
-/// Tokens that were verified, until they expire.
+/// The tokens that we have verified, until they expire.
 final class VerifiedTokens: Sendable {
-    /// Tokens remembered at a time. An application server has one token for some hours.
+    /// How many to remember. An application server uses one for hours.
     static let countMax = 8192
 
     private let ends = Mutex<[[UInt8]: Double]>([:])
 
-    /// Verifies a token, or recognises it.
+    /// Verifies a token, unless we know it already.
     /// - Throws: `PushError` 403 with the reason.
     func verify(_ vapid: VAPID, for origins: [PushOrigin], now: Double) throws(PushError) {
         let digest = vapid.digest

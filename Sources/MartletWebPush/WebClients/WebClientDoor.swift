@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes the registrations of web pages that use FCM's web SDK (GW-11). The page subscribes at its browser's own push service,
-// and registers the subscription here for a token. The key of the SDK's configuration is a registration key of the project
-// (REG-7). Scripts of every origin may ask, because the key lies in each page. Rests on Broker and MartletGateway. Source: the
-// web SDK's requests to `registrations`.
+// Registers web pages that use FCM's web SDK (GW-11). A page subscribes at its browser's own push service and gets a token
+// here for that subscription. The `apiKey` in the SDK's configuration is a registration key of the project (REG-7). Every
+// page contains it, so scripts of any origin may ask. Rests on Broker and MartletGateway. Source: the web SDK's requests to
+// `registrations`.
 
 package import Martlet
 package import MartletGateway
@@ -12,13 +12,13 @@ import MartletTransport
 
 /// The registrations of a broker's web clients.
 package struct WebClientDoor: GatewayDoor {
-    /// Longest body, in bytes: an endpoint, and three short values.
+    /// Longest body, in bytes: an endpoint and three short values.
     private static let bodyBytesMax = 8192
-    /// Name of the app that pages belong to, in every project: the SDK names none that a server could trust.
+    /// The app that pages belong to, in every project. The SDK names none that we could trust.
     package static let app = "web"
 
     private let broker: Broker
-    /// The door whose endpoints are this broker's own; nil: there is none.
+    /// The broker's own Web Push door, if it has one.
     private let own: WebPushDoor?
 
     package init(_ broker: Broker, own: WebPushDoor?) {
@@ -103,7 +103,7 @@ package struct WebClientDoor: GatewayDoor {
         }
     }
 
-    /// The key of the SDK's configuration. A JSON Web Token in its place is a ticket.
+    /// The `apiKey` in the SDK's configuration. If it is a JSON Web Token, it is a ticket.
     private static func credential(of call: GatewayCall) -> RegistrationCredential {
         guard let text = call.header("x-goog-api-key") ?? call.parameter("key"), !text.isEmpty
         else { return .none }
@@ -111,7 +111,7 @@ package struct WebClientDoor: GatewayDoor {
             ? .ticket(text) : .key(text)
     }
 
-    /// The ID of the project in the path. Configurations of the SDK have the sender ID there too.
+    /// The project in the path: its ID, or its sender ID, which some configurations of the SDK have there.
     private func project(of call: GatewayCall) throws(MartletError) -> String {
         try broker.projectID(named: call["project"])
     }
@@ -122,8 +122,8 @@ package struct WebClientDoor: GatewayDoor {
 
     // MARK: The subscription
 
-    /// The subscription of a body. The broker must be able to send to it: the page subscribed with a key of the
-    /// project.
+    /// The subscription in a body. We must be able to send to it, so the page has to have subscribed with one of the
+    /// project's keys.
     private func registration(in call: GatewayCall) throws -> WebClientRegistration {
         let origins = own?.configuration.origins ?? []
         let found = try WebClientRegistration(call.body, ownOrigins: origins)

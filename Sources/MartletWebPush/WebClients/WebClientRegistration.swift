@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a page that uses the web SDK of the original system registers: its subscription, as the browser told it. Rests
-// on JSONValue and PushEndpoint.
+// Reads what a page with FCM's web SDK registers: its subscription, as it got it from the browser. Rests on JSONValue and
+// PushEndpoint.
 // Source: the web SDK's requests to `registrations`.
 
 import Martlet
@@ -14,10 +14,10 @@ import MartletWire
 struct WebClientRegistration {
     let endpoint: PushEndpoint
     let address: WebPushAddress
-    /// The key that the page subscribed with; nil: the SDK's own, whose private half belongs to the original system.
+    /// The key that the page subscribed with; nil for the SDK's own, whose private half only Google has.
     let applicationKey: [UInt8]?
 
-    /// - Parameter isOwn: whether an endpoint's text begins with an origin of this broker, which may be plain HTTP.
+    /// - Parameter ownOrigins: this broker's origins. Endpoints there may be plain HTTP.
     init(_ body: [UInt8], ownOrigins: [PushOrigin]) throws(GatewayError) {
         guard let value = try? JSONValue(document: body, repeatedNames: .takeLast),
             let web = value["web"], case .object = web

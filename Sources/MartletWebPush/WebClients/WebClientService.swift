@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hands messages for web pages to the push services of their browsers (GW-11). A message for a page is the object that the web
-// SDK reads, encrypted to the page's subscription (RFC 8291), and sent with a token of the project's key (RFC 8292). An
-// endpoint of this broker's own Web Push door gets the message without HTTP. Rests on MartletPush and MartletBridge.
+// Sends web pages their messages through their browsers' push services (GW-11). A message becomes the object that the web
+// SDK reads, encrypted for the page (RFC 8291), and goes out with a token signed by the project's key (RFC 8292). If the
+// endpoint is of this broker's own Web Push door, we skip HTTP. Rests on MartletPush and MartletBridge.
 
 package import Martlet
 package import MartletBridge
@@ -12,15 +12,15 @@ import MartletRows
 import MartletWire
 import Synchronization
 
-/// Hands messages over to the push services of browsers.
+/// Hands messages to browsers' push services.
 package final class WebClientService: PushService {
     private let broker: Broker
     private let client: PushClient
-    /// The door whose endpoints are this broker's own; nil: there is none.
+    /// The broker's own Web Push door, if it has one.
     private let own: WebPushDoor?
     private let signers = Mutex<[ProjectNumber: [PushSigner]]>([:])
 
-    /// - Throws: `INVALID_ARGUMENT` for a file of authorities that cannot be used.
+    /// - Throws: `INVALID_ARGUMENT` if the file of authorities can't be used.
     package init(
         _ broker: Broker, _ configuration: BridgeConfiguration, own: WebPushDoor?
     ) throws(MartletError) {
@@ -63,7 +63,7 @@ package final class WebClientService: PushService {
             return .refused(reason: "PayloadTooLarge")
         }
         let body: [UInt8]
-        // The recipient's keys are not such that one could encrypt to them, now or later.
+        // Nobody can encrypt for these keys, now or later.
         do { body = try PushEncryption.encrypt(text, to: recipient) } catch {
             return .refused(reason: "BadSubscription")
         }
@@ -78,7 +78,7 @@ package final class WebClientService: PushService {
         return await send(request, with: keys, of: message.instance.project)
     }
 
-    /// The rest of the message's life, and 0 for a message that is now or never.
+    /// What is left of the message's time to live; 0 if it is now or never.
     private func timeToLive(of message: Deliver) -> UInt32 {
         guard message.isStored else { return 0 }
         let milliseconds =
@@ -89,8 +89,8 @@ package final class WebClientService: PushService {
 
     // MARK: Push services of others
 
-    /// Sends with the newest key, and with the next one if the push service wants another: a subscription belongs to
-    /// the key that the page subscribed with.
+    /// Tries the newest key first, then the older ones: a subscription only takes messages of the key that the page subscribed
+    /// with.
     private func send(
         _ request: PushRequest, with keys: [OpenBridgeKey], of project: ProjectNumber
     ) async -> HandOverAnswer {
@@ -121,8 +121,8 @@ package final class WebClientService: PushService {
 }
 
 extension HandOverAnswer {
-    /// What a push service's answer means for the message and its instance. A page's endpoint is one of many at a
-    /// service, so a quota concerns the instance, and a fault of the service all of them.
+    /// What a push service's answer means. An endpoint is one of many at the service, so a quota concerns this instance alone,
+    /// while a fault of the service concerns them all.
     init(_ answer: PushAnswer) {
         switch answer {
         case .taken: self = .taken

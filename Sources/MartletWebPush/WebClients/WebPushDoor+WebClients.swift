@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hands messages to user agents of this broker's own Web Push door, without HTTP (GW-11). They need no HTTP: an endpoint leads
-// to an instance of the door, and the encrypted message is an opaque message (MSG-11) to it. Rests on Endpoints and Broker.
+// Hands messages to user agents of this broker's own Web Push door, without HTTP (GW-11): the endpoint leads to one of its
+// instances, and the encrypted message is an opaque message to it (MSG-11). Rests on Endpoints and Broker.
 
 import Martlet
 import MartletBridge
 import MartletPush
 
 extension WebPushDoor {
-    /// Whether an endpoint is of an origin of the door.
+    /// Whether an endpoint begins with one of the door's origins.
     func isOwn(_ endpoint: PushEndpoint) -> Bool {
         configuration.origins.contains { $0.description == endpoint.origin }
     }
 
-    /// Whether the door gave an endpoint out, for anybody or for the key.
+    /// Whether we gave this endpoint out, for anybody or for this key.
     func takes(_ endpoint: PushEndpoint, of publicKey: [UInt8]) -> Bool {
         find(endpoint, for: [publicKey]) != nil
     }
 
-    /// - Returns: nil for an endpoint that the door did not give out for one of the keys.
+    /// - Returns: nil if we didn't give it out for any of these keys.
     private func find(_ endpoint: PushEndpoint, for publicKeys: [[UInt8]]) -> Token? {
         let path = endpoint.url.dropFirst(endpoint.origin.count).split(
             separator: "/", omittingEmptySubsequences: false)
