@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions waiting for a mailbox reading, project by project. Projects take turns by the cost of their readings. So
-// a project with a burst of returning devices, or with much to read, holds up no other project. Within a project,
-// paused readings and fresh readings take turns. A flag in the session ensures one entry per session, so one link
-// per session is enough. Rests on FairTurns.
+// Sessions that wait to read their mailboxes. Projects take turns by the cost of their readings, so a project with a burst
+// of returning devices, or with much to read, doesn't hold up the others. Within a project, paused and fresh readings
+// alternate. A flag in the session keeps it from being queued twice, so one link per session is enough. Rests on FairTurns.
 
 import MartletBase
 import MartletEngine
@@ -31,20 +30,20 @@ struct CatchUpQueue: ~Copyable {
     private struct Waiting {
         var fresh = List()
         var paused = List()
-        /// Whether a paused reading has the project's next turn.
+        /// Whether the next turn goes to a paused reading.
         var isPausedNext = false
         var count = 0
-        /// The project's mailboxes are not read for now.
+        /// Its mailboxes aren't read for now.
         var isHeld = false
 
         var isEmpty: Bool { fresh.first == .nothing && paused.first == .nothing }
     }
 
-    /// A turn's quantum is 256 rows and messages: enough for several short mailboxes.
+    /// A turn is 256 rows and messages: enough for several short mailboxes.
     private var turns = FairTurns(quantum: 256)
     /// Waiting sessions by project number.
     private var projects: [Waiting] = []
-    /// Session number ↦ the next session in its list.
+    /// Session number ↦ the next one in its list.
     private let next: UnsafeMutablePointer<UInt32>
     /// Waiting sessions of projects that are not held.
     private(set) var count = 0
@@ -69,9 +68,8 @@ struct CatchUpQueue: ~Copyable {
         }
     }
 
-    /// Takes the next session, or nil if no project has a turn.
-    /// - Parameter mustGoOn: too many readings are paused, so a paused reading of the project goes before a fresh
-    ///   reading.
+    /// Takes the next session; nil if no project has a turn.
+    /// - Parameter mustGoOn: too many readings are paused, so a paused one goes before a fresh one.
     mutating func popFirst(mustGoOn: Bool) -> UInt32? {
         guard let project = turns.next() else { return nil }
         let number = Int(project)
@@ -94,8 +92,8 @@ struct CatchUpQueue: ~Copyable {
         return index
     }
 
-    /// Charges a project for a mailbox reading. A project without waiting sessions is not charged: the project has
-    /// left the round of turns, and leaving forgives all debts.
+    /// Charges a project for a mailbox reading. If nothing of it waits it isn't charged: it has left the round, and leaving
+    /// forgives all debts.
     mutating func charge(_ project: ProjectNumber, _ cost: Int) {
         let number = Int(project.rawValue)
         guard number < projects.count, !projects[number].isEmpty, !projects[number].isHeld
@@ -103,7 +101,7 @@ struct CatchUpQueue: ~Copyable {
         turns.charge(project.rawValue, cost)
     }
 
-    /// Holds or releases a project. The sessions of a held project wait without a turn.
+    /// Holds or releases a project. While it is held its sessions wait without a turn.
     mutating func setHeld(_ isHeld: Bool, _ project: ProjectNumber) {
         let number = Int(project.rawValue)
         guard isHeld != (number < projects.count && projects[number].isHeld) else { return }
@@ -120,7 +118,7 @@ struct CatchUpQueue: ~Copyable {
         }
     }
 
-    /// Waiting sessions of all projects, also of held projects.
+    /// Waiting sessions of all projects, including held ones.
     var totalCount: Int { projects.reduce(0) { $0 + $1.count } }
     private mutating func reserve(_ number: Int) {
         while projects.count <= number { projects.append(Waiting()) }

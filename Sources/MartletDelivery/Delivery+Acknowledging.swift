@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Acknowledgements of devices (TTL-4). A cumulative acknowledgement raises marks, one for each lane. A single
-// acknowledgement goes to the committer unchanged. The end of a connection adds a departure: the position, the
-// throttle and the time. After the commit, CONFIRMED tells the device which stream IDs are durable, so the
-// device can forget them. Rests on Session.
+// Takes devices' acknowledgements (TTL-4). A cumulative one raises marks, one per lane. A single one goes to the committer as
+// it is. When a connection ends, a departure follows: position, throttle and time. After the commit, CONFIRMED tells the
+// device which acknowledgements are durable, so that it can forget those stream IDs. Rests on Session.
 
 import MartletBase
 package import MartletEngine
 
 extension Delivery {
-    /// The most single acknowledgements that wait for the committer. Further acknowledgements are dropped, because
-    /// a device could fill the memory. The price of a dropped acknowledgement is one more delivery.
+    /// How many single acknowledgements may wait for the committer. More are dropped, or a device could fill our memory. The
+    /// price of a dropped acknowledgement is one more delivery.
     package static var singleAcknowledgementsMax: Int { 65_536 }
     /// Acknowledged messages between two CONFIRMED frames to a device, by the estimate in `unconfirmedCount`.
     static var confirmationsAfter: UInt8 { 64 }
-    /// The most messages that a cumulative acknowledgement adds to the estimate. Stream IDs belong to the whole
-    /// project, so the distance between two acknowledgements is only an upper bound of the acknowledged messages.
+    /// How much one cumulative acknowledgement adds to the estimate at most. Stream IDs count the whole project's messages, so
+    /// the distance between two acknowledgements is only an upper bound.
     static var messagesPerAcknowledgement: UInt64 { 16 }
 
     /// Whether a device has not acknowledged the last message on its connection.
@@ -24,9 +23,9 @@ extension Delivery {
         sessions[Int(index)].highestDelivered > devices[Int(index)].acknowledgedThrough
     }
 
-    /// Takes an acknowledgement of a device. The session is a device's, or was a device's until a newer connection
-    /// of the instance replaced the session.
-    /// - Returns: false for a stream ID above all stream IDs that the connection has sent.
+    /// Takes an acknowledgement from a device. The session is a device's, or was until the instance's newer connection replaced
+    /// it.
+    /// - Returns: false if this connection has never sent a stream ID that high.
     package mutating func acknowledge(
         _ index: UInt32, through claimed: UInt64, single: [UInt64]
     ) -> Bool {
@@ -34,10 +33,10 @@ extension Delivery {
         let device = devices + Int(index)
         let highest = max(session.pointee.highestDelivered, device.pointee.acknowledgedThrough)
         guard claimed <= highest, single.allSatisfy({ $0 <= highest }) else { return false }
-        // A device repeats the list of taken messages in the HELLO of the newer connection.
+        // It was replaced. The HELLO of the newer connection lists what the device has taken.
         guard session.pointee.flags.contains(.device) else { return true }
         if !single.isEmpty { keepSingle(index, single) }
-        // No message before a discard is left, so an acknowledgement below the discard has no effect.
+        // Nothing before a discard is left, so an acknowledgement below it has no effect.
         let isBefore =
             claimed < device.pointee.discardedThrough
             && device.pointee.acknowledged.lowest.rawValue < device.pointee.discardedThrough
@@ -54,19 +53,19 @@ extension Delivery {
             if lane == Self.heldLane { taken = min(taken, untoldFrom - 1) }
             if taken > marks[lane].rawValue { marks[lane] = MessageSequence(taken) }
         }
-        // The mark of the held lane was beyond the notice before the notice was known.
+        // The held lane's mark was past the notice before we knew of the notice.
         if marks.lowest.rawValue >= untoldFrom {
             for lane in Lane.all where before[lane].rawValue < untoldFrom {
                 marks[lane] = MessageSequence(untoldFrom - 1)
             }
         }
         device.pointee.acknowledged = marks
-        // The acknowledgement of a notice names the notice, because older messages may wait in a closed lane.
+        // A notice is acknowledged by naming it, because older messages may still wait in a closed lane.
         let told = device.pointee.toldThrough
         if told > device.pointee.noticeTakenThrough {
             let isReached = through >= told && through > device.pointee.toldBehind
             if isReached || single.contains(told) {
-                // The store may have forgotten the inactivity discard (STO-2) that gave the notice its ID.
+                // The notice got its ID from a discard for inactivity (STO-2), which the store may have forgotten.
                 let notice = device.pointee.toldNotice
                 let isOther = notice > 0 && notice != told
                 keepSingle(index, isOther ? [min(notice, told), max(notice, told)] : [told])
@@ -86,13 +85,13 @@ extension Delivery {
         return true
     }
 
-    /// Frees the details of a session that is not split, if the details have no other use.
+    /// Frees the details of a session that isn't split, unless they have another use.
     func foldDetails(_ index: UInt32) {
         guard !sessions[Int(index)].flags.contains(.split) else { return }
         devices[Int(index)].foldDetails()
     }
 
-    /// The session's late messages above an acknowledgement; nil for a session without late messages.
+    /// The session's late messages above an acknowledgement, if it has any.
     private mutating func lateDeliveries(
         to index: UInt32, behind through: UInt64
     ) -> LateDeliveries? {
@@ -132,8 +131,8 @@ extension Delivery {
         return acknowledgement
     }
 
-    /// Notes the end of a connection. The marks of a session without open messages move up to the last finished
-    /// fanout, so the next connection does not read the recipients of these fanouts.
+    /// Notes the end of a connection. If nothing is open, the session's marks move up to the last finished fanout, so that the
+    /// next connection needn't read those fanouts' recipients.
     mutating func keepDeparture(of index: UInt32, _ now: Instant) {
         let session = sessions + Int(index)
         let device = devices + Int(index)
@@ -155,9 +154,9 @@ extension Delivery {
         late[index] = nil
     }
 
-    /// Takes back the departures and the lists in HELLOs of a refused batch. Both precede later acknowledgements. A list
-    /// goes before the news of its connection: at the decision on the discards of the absence, the store then knows the
-    /// messages of the device. Lists without room are dropped.
+    /// Takes back the departures and the HELLO lists of a batch that was refused. Both go before later acknowledgements, and
+    /// a list before the news of its connection: when the store decides what the absence discards, it then knows what the
+    /// device has. If there is no room, lists are dropped.
     package mutating func keep(_ acknowledgements: [Acknowledgement]) {
         var kept: [Acknowledgement] = []
         for one in acknowledgements {
@@ -173,8 +172,7 @@ extension Delivery {
         hasUrgentAcknowledgements = true
     }
 
-    /// Takes the acknowledgements that the store needs before the next commands: departures and single
-    /// acknowledgements. Risen marks stay.
+    /// Takes what the store needs before the next commands: departures and single acknowledgements. Raised marks stay.
     package mutating func takeQueuedAcknowledgements() -> [Acknowledgement] {
         var result: [Acknowledgement] = []
         swap(&result, &queuedAcknowledgements)
@@ -195,8 +193,8 @@ extension Delivery {
     /// The number of waiting single acknowledgements and departures.
     package var queuedAcknowledgementCount: Int { queuedAcknowledgements.count }
 
-    /// Takes all acknowledgements since the last call: departures, single acknowledgements, and one entry for each
-    /// session with risen marks.
+    /// Takes everything since the last call: departures, single acknowledgements, and an entry for each session whose marks
+    /// have risen.
     package mutating func takeAcknowledgements() -> [Acknowledgement] {
         var result = takeQueuedAcknowledgements()
         result.reserveCapacity(result.count + acknowledged.count)
@@ -223,8 +221,7 @@ extension Delivery {
         return result
     }
 
-    /// Notes that a batch of acknowledgements is on disk or lost. Lost marks go to the committer again with the
-    /// next acknowledgement.
+    /// A batch of acknowledgements is on disk, or lost. Lost marks go to the committer again with the next acknowledgement.
     package mutating func acknowledgementsSettled(_ batch: UInt64, areStored: Bool) {
         var all: [Unconfirmed] = []
         swap(&all, &unconfirmed)
@@ -243,23 +240,22 @@ extension Delivery {
         }
     }
 
-    /// The stream ID of the CONFIRMED frame that goes with the session's next send. For a device with many
-    /// messages, a separate send would be one in six of all sends and receives.
+    /// The stream ID of the CONFIRMED frame to put into the session's next send. On its own it would be one in six of all
+    /// sends and receives of a busy device.
     package mutating func takeConfirmation(_ index: UInt32) -> UInt64? {
         guard sessions[Int(index)].flags.contains(.confirmable) else { return nil }
         sessions[Int(index)].flags.remove(.confirmable)
         return devices[Int(index)].confirmableThrough
     }
 
-    /// Sessions for which a CONFIRMED frame was due since the last call. Some of the sessions have received the
-    /// frame already.
+    /// Sessions that a CONFIRMED frame was due for since the last call. Some have had it by now.
     package mutating func takeConfirmable() -> [UInt32] {
         defer { confirmable.removeAll(keepingCapacity: true) }
         return confirmable
     }
 }
 
-/// A device that receives CONFIRMED when a batch of acknowledgements is on disk.
+/// A device that gets CONFIRMED once a batch of acknowledgements is on disk.
 struct Unconfirmed {
     let batch: UInt64
     let index: UInt32

@@ -1,32 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions that are behind read the mailboxes of their instances. A replay takes the log, over several turns for a
-// long log. The messages that remain are queued in order, as far as lanes are open and the queue has room. Then the
-// session is live, or reads again when its queue is empty. Rests on MailboxReading.
+// Lets sessions that are behind read their mailboxes. A replay goes through the log, a long one in several turns. What
+// remains is queued in order, as far as lanes are open and the queue has room. Then the session is live, or reads on
+// when its queue is empty. Rests on MailboxReading.
 
 package import MartletBase
 import MartletEngine
 package import MartletRows
 
 extension Delivery {
-    /// The number of paused readings at which no fresh reading begins in a project with a paused reading.
+    /// From this many paused readings on, a project that has one begins no fresh one.
     static var readingsMax: Int { 512 }
-    /// Replayed entries after which delivery begins although later entries may replace or discard some of them.
-    /// Only messages from before the absence are delivered then, because later entries may still discard the
-    /// others.
+    /// After this many replayed entries we deliver even if later ones may replace or discard some of them. Only messages from
+    /// before the absence go out then, because later entries may still discard the others.
     static var readingEntriesMax: Int { 16_384 }
-    /// Replayed entries after which delivery begins when no entry is collapsible or discarded. No later entry can
-    /// replace them, so waiting for the end of the log gains no certainty. A queue has room for about as many
-    /// messages; messages without room are read again.
+    /// After this many replayed entries we deliver if none is collapsible or discarded: no later entry can replace them, so
+    /// waiting for the end of the log gains nothing. About as many fit in a queue; the rest is read again.
     package static var partialEntriesMaxDefault: Int { 256 }
 
-    /// STO-1: the lane whose messages count while a doze holds them back.
+    /// The lane whose messages count towards the limit while a doze holds them back (STO-1).
     static var heldLane: Lane { Lane(.normal, isCollapsible: false) }
 
     // MARK: Reading
 
-    /// Takes the next session that is behind and has room, with the reading of its mailbox so far. nil: no session
-    /// waits.
+    /// Takes the next session that is behind and has room, with its reading so far; nil if none waits.
     package mutating func nextReading() -> MailboxReading? {
         while let index = nextBehind() {
             let session = sessions + Int(index)
@@ -34,7 +31,7 @@ extension Delivery {
                 session.pointee.flags.contains(.catchingUp),
                 "A session is in the queue of mailbox readings once.")
             session.pointee.flags.remove(.catchingUp)
-            // The session may have been closed meanwhile, and may not be behind any more.
+            // It may have been closed by now, or caught up.
             guard session.pointee.flags.contains(.behind),
                 !devices[Int(index)].waitsForStore
             else { continue }
@@ -43,15 +40,14 @@ extension Delivery {
         return nil
     }
 
-    /// Whether sessions wait for a reading of their mailbox.
+    /// Whether sessions wait to read their mailboxes.
     package var hasDueReadings: Bool { readingQueue.count > 0 }
 
     private mutating func nextBehind() -> UInt32? {
         readingQueue.popFirst(mustGoOn: readings.count >= Self.readingsMax)
     }
 
-    /// Charges a project for a reading, in rows read and messages queued. The project's next turn comes later by
-    /// this cost.
+    /// Charges a project for a reading: rows read and messages queued. Its next turn comes that much later.
     package mutating func chargeReading(_ cost: Int, of project: ProjectNumber) {
         readingQueue.charge(project, cost)
     }
@@ -75,28 +71,25 @@ extension Delivery {
                 discarded: device.pointee.discarded, delivered: delivered))
     }
 
-    /// Pauses a reading whose log goes on behind `through`. The session reads on after other sessions.
-    /// - Returns: a plan for the messages that can be delivered already, if the replay has become long.
+    /// Pauses a reading whose log goes on after `through`, to let other sessions read.
+    /// - Returns: what can be delivered already, if the replay has become long.
     package mutating func pause(
         _ reading: consuming MailboxReading, through: MessageSequence, now: Instant
     ) -> MailboxPlan? {
         guard isReading(reading) else { return nil }
         let index = reading.index
         reading.after = max(reading.after, through)
-        // An overflow in the absence before the connection also discards older messages. The session waits for the
-        // store's answer, which makes the discards known.
+        // An overflow during the absence discards older messages too. Wait for the store to say what it discarded.
         if !devices[Int(index)].isDecided, reading.replay.mayHaveDiscarded {
             devices[Int(index)].waitsForStore = true
             return nil
         }
-        // No later entry of the log changes the entries read: none is collapsible, and none is discarded or can be
-        // discarded.
+        // No later entry can change what we have read: nothing is collapsible, nothing is or can be discarded.
         let isCertain =
             !reading.replay.hasCollapsible && reading.replay.discardedCount == 0
             && (devices[Int(index)].isDecided || limits.storedPerInstanceMax == 0)
         if reading.addedCount >= (isCertain ? partialEntriesMax : Self.readingEntriesMax) {
-            // A later entry of the absence may discard messages from before the absence too. The store's answer
-            // makes the discards of the absence known.
+            // A later entry of the absence may discard messages from before it too. The store's answer will tell.
             if !isCertain, !devices[Int(index)].isDecided {
                 devices[Int(index)].waitsForStore = true
                 return nil
@@ -111,8 +104,7 @@ extension Delivery {
         return nil
     }
 
-    /// Whether a step of a plan could go now. A plan with only messages of closed lanes would be made again and
-    /// again.
+    /// Whether anything of a plan could go now. Otherwise we would make the same plan again and again.
     private func hasOpenStep(_ plan: borrowing MailboxPlan) -> Bool {
         let closed = devices[Int(plan.index)].closed
         return plan.steps.contains {
@@ -124,14 +116,14 @@ extension Delivery {
     }
 
     /// Ends a reading at the end of a snapshot, whose last message is `through`.
-    /// - Returns: the messages to deliver; nil if the session has ended, or reads again after the store's answer.
+    /// - Returns: what to deliver; nil if the session has ended, or will read again after the store's answer.
     package mutating func finish(
         _ reading: consuming MailboxReading, through: MessageSequence, now: Instant
     ) -> MailboxPlan? {
         guard isReading(reading) else { return nil }
         let device = devices + Int(reading.index)
-        // The session waits for the news of earlier connections. Without them the discards of the absence could
-        // differ from the store's decision, and the device is told the store's decision.
+        // Wait for the news of earlier connections. Without them we might see other discards than the store, and what the
+        // device hears is the store's decision.
         if !device.pointee.isDecided,
             reading.replay.discardedCount > 0 || reading.replay.mayHaveDiscarded
         {
@@ -152,7 +144,7 @@ extension Delivery {
         let device = devices + Int(reading.index)
         var steps: [MailboxPlan.Step] = []
         var discarded: MessageSequence?
-        // The notice of a doze's discards waits for the end of the doze.
+        // What a doze discards is told when the doze ends.
         if !device.pointee.isSettled || !device.pointee.isDozing,
             reading.replay.discardedCount > 0
         {
@@ -160,11 +152,10 @@ extension Delivery {
             if device.pointee.discarded?.through.rawValue == last {
                 discarded = MessageSequence(device.pointee.notice)
             } else if last > reading.discardedThrough {
-                // The reading found further discards. Otherwise the device has acknowledged the notice since the reading
-                // began.
+                // The reading found more discards. If it found none, the device has acknowledged the notice meanwhile.
                 discarded = MessageSequence(last)
             }
-            // The connection has told the notice already.
+            // This connection has told the notice already.
             if let notice = discarded, notice.rawValue <= device.pointee.toldLast {
                 discarded = nil
             }
@@ -193,7 +184,7 @@ extension Delivery {
 
     // MARK: Queueing
 
-    /// Decides whether a message of a plan is queued now. The caller offers the messages in the plan's order.
+    /// Whether a message of a plan can be queued now. The caller offers them in the plan's order.
     package mutating func offer(
         _ entry: LogEntry, of plan: inout MailboxPlan, now: Instant
     ) -> MailboxOffer {
@@ -224,8 +215,8 @@ extension Delivery {
         sessions[Int(index)].queuedBytes < OutputBounds.catchUpBytes
     }
 
-    /// Queues an offered message of a plan. The frame is the first `byteCount` bytes of the reserved room.
-    /// - Returns: false if the queue is full; the message is not queued then.
+    /// Queues a message of a plan. Its frame is the first `byteCount` bytes of the reserved room.
+    /// - Returns: false if the queue was full.
     package mutating func catchUp(
         _ entry: LogEntry, of plan: borrowing MailboxPlan, byteCount: Int, now: Instant
     ) -> Bool {
@@ -257,9 +248,9 @@ extension Delivery {
         return true
     }
 
-    /// Queues the notice of discards (STO-1). The mailbox has no other message up to the notice's stream ID: each was
-    /// discarded, queued before, or waits in a closed lane.
-    /// - Returns: false if the queue is full; the notice is not queued then.
+    /// Queues a notice of discards (STO-1). Every message up to its stream ID was discarded, was queued before, or waits in
+    /// a closed lane.
+    /// - Returns: false if the queue was full.
     package mutating func catchUp(
         deletedThrough: MessageSequence, of plan: borrowing MailboxPlan, byteCount: Int
     ) -> Bool {
@@ -275,7 +266,7 @@ extension Delivery {
         }
         split(index)
         let device = devices + Int(index)
-        // Messages from before the inactivity of the instance may still wait in a closed lane.
+        // Messages from before the instance became inactive may still wait in a closed lane.
         device.pointee.delivered.raise(allBut: plan.heldLanes, to: sequence)
         for lane in Lane.all where plan.heldLanes.contains(lane) {
             device.pointee.delivered[lane] = max(
@@ -299,8 +290,7 @@ extension Delivery {
 
     // MARK: Ending
 
-    /// Ends a plan: each message was queued, waits in a closed lane, or does not exist any more. After a whole plan
-    /// the session is live.
+    /// A plan is done: each message was queued, waits in a closed lane, or is gone. If the plan was whole, the session is live.
     package mutating func caughtUp(_ plan: borrowing MailboxPlan) {
         let index = plan.index
         let session = sessions + Int(index)
@@ -321,8 +311,7 @@ extension Delivery {
             session.pointee.deliveredThrough = deliveredMarks(index).highest.rawValue
             session.pointee.flags.remove(.split)
         }
-        // The notice of the absence's discards is queued, and no further absence begins while the instance has a
-        // connection.
+        // The notice of the absence's discards is queued, and there is no new absence while the instance is connected.
         device.pointee.awayFrom = .max
         foldDetails(index)
         taken[index] = nil
@@ -334,7 +323,7 @@ extension Delivery {
         }
     }
 
-    /// Retries a reading after the store could not be read: now, or when the session's queue has drained.
+    /// The store couldn't be read: tries again now, or once the session's queue has drained.
     package mutating func catchUpLater(_ index: UInt32) {
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts queued messages by message and by app, until the store is told (REP-1). A walk counts in a small table by app number,
-// mostly a few cache lines, and adds the table up at the end of its turn. Rests on Session.
+// Counts queued messages by message and by app until the store is told (REP-1). A walk counts in a small table by app
+// number, mostly a few cache lines, and adds it up at the end of its turn. Rests on Session.
 
 import MartletBase
 package import MartletEngine
 
-/// Counts of messages queued for sessions since the last hand-over to the store. A message for one instance is counted
-/// once, so its count is appended without a search. The counts of other messages are looked up.
+/// Messages queued since the store was last told. A message for one instance is counted once, so its count is just appended;
+/// the counts of others are looked up.
 struct SentCounts {
     struct Message: Hashable, Comparable {
         var project: ProjectNumber
@@ -25,9 +25,9 @@ struct SentCounts {
 
     private var messages = AscendingTable<Message, UInt64>()
     private var shares: [Share: UInt64] = [:]
-    /// The messages for one instance each, as the store is told.
+    /// Messages for one instance, in the form for the store.
     private var direct: [SentCount] = []
-    /// The share of the last turn. Turns of one app mostly follow each other.
+    /// The last turn's share: turns of the same app tend to follow each other.
     private var lastShare: (share: Share, count: UInt64)?
 
     var isEmpty: Bool {
@@ -72,10 +72,10 @@ struct SentCounts {
 }
 
 extension Delivery {
-    /// App numbers below this value fit into `Session.app`; higher app numbers are looked up.
+    /// Smaller app numbers fit into `Session.app`; others are looked up.
     static var appsInTurn: Int { Int(UInt8.max) }
 
-    /// Counts messages that were queued for a session in the turn of its project.
+    /// Counts messages that were queued for a session in its project's turn.
     @inline(__always)
     func countInTurn(_ count: Int, _ session: UnsafeMutablePointer<Session>, _ index: UInt32) {
         let app = Int(session.pointee.app)
@@ -110,7 +110,7 @@ extension Delivery {
             UInt64(count), to: SentCounts.Message(project: project, sequence: sequence))
     }
 
-    /// Counts a message for one instance, which was queued for its session.
+    /// Counts a message for one instance.
     mutating func countDirect(_ sequence: MessageSequence, of project: ProjectNumber) {
         guard sequence.isStored else { return }
         sent.addDirect(SentCounts.Message(project: project, sequence: sequence))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The entry and the exit of one loop's messages: fanouts begin, messages for one instance are queued at once, and
-// queued frames are gathered into sends. Rests on ProjectTable and OutputQueues.
+// Where messages enter and leave a loop: fanouts begin, messages for one instance are queued at once, and queued frames are
+// gathered into sends. Rests on ProjectTable and OutputQueues.
 
 package import Glibc
 package import MartletBase
@@ -12,7 +12,7 @@ import MartletRows
 extension Delivery {
     // MARK: Beginning
 
-    /// Whether a session of the loop could get the message. If not, the message needs no frame.
+    /// Whether any session here could get the message. If not, it needs no frame.
     package func concerns(_ fanout: Fanout) -> Bool {
         guard let project = projects.find(fanout.project) else { return false }
         switch fanout.recipients {
@@ -21,8 +21,7 @@ extension Delivery {
         }
     }
 
-    /// Whether all recipients of the message are connected to the loop. Then no other loop needs to hear of the
-    /// message.
+    /// Whether all recipients are connected here, so that no other loop needs to hear of the message.
     package func isConnected(to fanout: Fanout) -> Bool {
         guard let project = projects.find(fanout.project) else { return false }
         switch fanout.recipients {
@@ -41,13 +40,13 @@ extension Delivery {
         }
     }
 
-    /// Counts messages as dropped: they are not stored, and another loop had no room for them.
+    /// Counts messages as dropped: they aren't stored, and another loop had no room for them.
     package mutating func drop(_ count: Int) { counters.dropped &+= UInt64(count) }
 
     /// Begins a fanout, or queues a message for one instance at once (FAN-5). The frame is the first `byteCount`
     /// bytes of the room that was reserved with the fanout's frame kind.
     package mutating func enqueue(_ fanout: Fanout, byteCount: Int, now: Instant) {
-        // A session with a due token falls behind first, so that held messages precede the new message.
+        // If the session is due a token, it falls behind first, so that held messages go before the new one.
         wake(now)
         activity.note(fanout.project, now)
         let frame = output.arena.take(byteCount, fanout.frameKind)
@@ -66,7 +65,7 @@ extension Delivery {
     ) {
         let project = projects[fanout.project]
         guard let index = project.pointee.connected.handle(of: ordinal) else { return }
-        // The messages in progress for the session precede the new message.
+        // What is in progress for the session goes before the new message.
         visit(index, of: project, now)
         let header = fanout.header
         guard !header.sequence.isStored || header.expires > now else { return }
@@ -77,7 +76,7 @@ extension Delivery {
         countDirect(header.sequence, of: fanout.project)
     }
 
-    /// Numbers a project's fanouts in progress from 1 on, because the arrival numbers are used up.
+    /// Renumbers a project's fanouts in progress from 1, because the arrival numbers are used up.
     private mutating func renumber(_ project: ProjectNumber) {
         let before = projects.renumber(project)
         for index in 0..<sessionCount
@@ -92,11 +91,11 @@ extension Delivery {
         activity.hasOthers(than: project, now)
     }
 
-    /// The number of fanouts in progress on a loop at which the caller uses `postpone` instead of `enqueue`.
+    /// From this many fanouts in progress on, the caller uses `postpone` instead of `enqueue`.
     package static var fanoutsInProgressMax: Int { 4096 }
 
-    /// Postpones a fanout, because too much is in progress here. The connected recipients read a stored message
-    /// from their mailboxes; a message that is not stored is dropped. So memory stays bounded under any load.
+    /// Gives up on delivering a fanout live, because too much is in progress here. Connected recipients find a stored message
+    /// in their mailboxes; one that isn't stored is dropped. So memory stays bounded whatever the load.
     package mutating func postpone(_ fanout: Fanout) {
         guard let project = projects.find(fanout.project) else { return }
         project.pointee.hear(fanout)
@@ -104,7 +103,7 @@ extension Delivery {
             counters.dropped &+= 1
             return
         }
-        // Fanouts in progress skip these sessions from now on. The messages are in the mailboxes.
+        // From now on fanouts in progress skip these sessions, which find the messages in their mailboxes.
         switch fanout.recipients {
         case .one(let ordinal):
             if let index = project.pointee.connected.handle(of: ordinal) { fallBehind(index) }
@@ -124,12 +123,12 @@ extension Delivery {
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
     }
 
-    /// FAN-2: sets a project's share of the turns from now on.
+    /// Sets a project's share of the turns (FAN-2).
     package mutating func setWeight(_ weight: Int, of project: ProjectNumber) {
         projects.setWeight(project, weight)
     }
 
-    /// Notes a fanout that concerns no session here, so that the project has heard of its sequence.
+    /// Notes a fanout that concerns nobody here, so that we have heard of its sequence.
     package mutating func skip(_ fanout: Fanout) { projects.skip(fanout) }
 
     /// Fanouts in progress on the loop.
@@ -140,22 +139,22 @@ extension Delivery {
         projects.find(project)?.pointee.turns.count ?? 0
     }
 
-    /// TTL-2: fanouts of a project in progress on the loop whose messages are not stored.
+    /// The project's fanouts in progress here whose messages aren't stored (TTL-2).
     package func nowOrNeverCount(of project: ProjectNumber) -> Int {
         projects.find(project)?.pointee.nowOrNeverCount ?? 0
     }
 
-    /// MSG-10: takes a cancelled message out of the fanouts in progress.
+    /// Takes a cancelled message out of the fanouts in progress (MSG-10).
     package mutating func cancel(_ sequence: MessageSequence, in project: ProjectNumber) {
         projects.find(project)?.pointee.cancel(sequence)
     }
 
     // MARK: Sending
 
-    /// The next session with frames to send and no send in flight, or nil.
+    /// The next session that has frames to send and no send in flight.
     package mutating func nextReady() -> UInt32? { output.nextReady() }
 
-    /// Sessions with frames to send and no send in flight.
+    /// How many sessions have frames to send and no send in flight.
     package var readyCount: Int { output.readyCount }
 
     /// Writes a session's next send into `vectors`. The memory stays valid until `sent` or `close`.
@@ -167,7 +166,7 @@ extension Delivery {
         return output.gather(index, into: vectors)
     }
 
-    /// Ends a session's send after `byteCount` bytes. A session that is behind reads on when the queue is empty.
+    /// A send of `byteCount` bytes is done. If the session is behind, it reads on when its queue is empty.
     package mutating func sent(_ index: UInt32, byteCount: Int) {
         output.sent(index, byteCount: byteCount)
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
@@ -176,14 +175,14 @@ extension Delivery {
     /// Bytes queued for a session, including the bytes in flight.
     package func queuedBytes(_ index: UInt32) -> Int { Int(sessions[Int(index)].queuedBytes) }
 
-    /// Bytes of the session's send in flight; 0: no send is in flight.
+    /// Bytes in flight; 0 if no send is.
     package func inFlightBytes(_ index: UInt32) -> Int {
         Int(sessions[Int(index)].inFlightBytes)
     }
 
-    /// Queues a session for a send again, because `nextReady` returned the session and no send was started.
+    /// Puts a session back that `nextReady` returned, because no send was started.
     package mutating func sendAgain(_ index: UInt32) { output.markReady(index) }
 
-    /// Whether a send of the session is with the kernel.
+    /// Whether the kernel has a send of the session.
     package func isSending(_ index: UInt32) -> Bool { sessions[Int(index)].inFlightBytes > 0 }
 }

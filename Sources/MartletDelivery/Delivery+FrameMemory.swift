@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arena's memory by project (OPS-5, FAN-6). A chunk stays as long as parts of the chunk wait to be sent. So a
-// stopped reader holds memory, and the memory counts for the reader's project. The caller measures the memory from
-// time to time, because a count with each frame would cost time for each frame. A measurement looks only at
-// connections with frames to send. A project above the bound is *crowded*: the project's fanouts and mailboxes
-// wait, and the caller disconnects the readers stuck longest. Rests on OutputQueues and ProjectTable.
+// Measures how much of the arena each project holds (OPS-5, FAN-6). A chunk stays as long as any part of it waits to be
+// sent, so a reader that has stopped holds memory, and we charge its project. Counting with every frame would cost time on
+// every frame, so the caller measures now and then, looking only at connections that have frames to send. A project over
+// its bound is *crowded*: its fanouts and mailboxes wait, and the caller disconnects the readers that have been stuck longest.
+// Rests on OutputQueues and ProjectTable.
 
 package import MartletBase
 import MartletEngine
@@ -16,14 +16,13 @@ package struct FrameBounds: Sendable {
     /// Bytes of the arena at which no fanout begins and no mailbox is read.
     package var totalMax: Int
 
-    /// - Parameter loopCount: the number of loops. Each loop gets an equal part of the limits.
+    /// - Parameter loopCount: how many loops share the limits, in equal parts.
     package init(_ limits: MailboxLimits = MailboxLimits(), loopCount: Int = 1) {
         perProjectMax = Self.part(limits.frameMegabytesPerProjectMax, loopCount)
         totalMax = Self.part(limits.frameMegabytesMax, loopCount)
     }
 
-    /// A loop's part of a limit; 0 megabytes: no bound. The part is at least eight chunks, because a loop with only
-    /// a few chunks could not go on.
+    /// A loop's part of a limit; 0 megabytes means no bound. At least eight chunks, because a loop couldn't go on with fewer.
     private static func part(_ megabytes: Int, _ loopCount: Int) -> Int {
         guard megabytes > 0 else { return .max }
         return max((megabytes << 20) / loopCount, 8 * FrameArena.bytesPerChunk)
@@ -31,7 +30,7 @@ package struct FrameBounds: Sendable {
 
     /// Growth of the arena, in bytes, after which the caller measures again.
     package var step: Int { perProjectMax / 4 }
-    /// Bytes at or below which a crowded project stops being crowded.
+    /// At this many bytes a crowded project is no longer crowded.
     var released: Int { perProjectMax / 4 * 3 }
 }
 
@@ -51,19 +50,19 @@ struct ChunkSet {
 }
 
 extension Delivery {
-    /// Begins a measurement: the chunks of all projects are counted anew.
+    /// Begins a measurement, counting every project's chunks anew.
     package mutating func beginMeasuring() {
         projects.forEach { $0.pointee.chunks.removeAll() }
     }
 
-    /// Counts the chunks held by a connection, for its project.
+    /// Counts a connection's chunks for its project.
     package mutating func measure(_ index: UInt32) {
         guard sessions[Int(index)].queuedBytes > 0 else { return }
         let project = projects[sessions[Int(index)].project]
         output.forEachChunk(of: index) { project.pointee.chunks.insert($0) }
     }
 
-    /// Ends a measurement, and decides from the counts whether each project is crowded.
+    /// Ends a measurement, and decides which projects are crowded.
     /// - Returns: the crowded projects.
     package mutating func endMeasuring(_ bounds: FrameBounds) -> [ProjectNumber] {
         var crowded: [ProjectNumber] = []
@@ -80,12 +79,12 @@ extension Delivery {
         return crowded
     }
 
-    /// Whether a project is crowded: the frames that wait to be sent for the project may not grow.
+    /// Whether a project is crowded, so that no more frames may be queued for it.
     package func isCrowded(_ project: ProjectNumber) -> Bool {
         projects.find(project)?.pointee.isCrowded ?? false
     }
 
-    /// The project with most bytes at the last measurement; nil if no project had any.
+    /// The project that held most at the last measurement, if any did.
     package var largestHolder: ProjectNumber? {
         var largest: (project: ProjectNumber, bytes: Int)?
         projects.forEach { project in
@@ -95,7 +94,7 @@ extension Delivery {
         return largest?.project
     }
 
-    /// Assigns a connection without a device to a project. The connection's frames count for the project.
+    /// Assigns a connection without a device to a project, which is charged for its frames.
     package mutating func assign(_ index: UInt32, to project: ProjectNumber) {
         sessions[Int(index)].project = project
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What holds of a loop's delivery between two calls, whatever came before. The checks cost a look at every session and
-// every frame, so they are not for a broker that serves: simulations and tests call them after each step. A broken
-// invariant names the session or the chunk. Rests on OutputQueues and ProjectTable.
+// Checks what must hold between any two calls, whatever came before. That takes a look at every session and every frame, so
+// it is not for a broker that serves: simulations and tests check after each step. A broken invariant names the session or
+// the chunk. Rests on OutputQueues and ProjectTable.
 
 import MartletBase
 import MartletBits
@@ -10,7 +10,7 @@ import MartletEngine
 import MartletRows
 
 extension Delivery {
-    /// The first invariant that does not hold; nil: all hold.
+    /// The first invariant that doesn't hold; nil if all do.
     package func brokenInvariant() -> String? {
         var references = [Int](repeating: 0, count: output.arena.chunkCount)
         output.arena.countPlaces(in: &references)
@@ -27,7 +27,7 @@ extension Delivery {
         return brokenCount() ?? output.arena.brokenCount(references)
     }
 
-    /// The counts of queues and of fanouts are those of their elements.
+    /// Queues and fanouts have as many elements as their counts say.
     private func brokenCount() -> String? {
         var (ready, catchingUp, risen) = (0, 0, 0)
         for index in 0..<sessionCount {
@@ -64,12 +64,12 @@ extension Delivery {
         return nil
     }
 
-    /// A queue's bytes and segments are those of its chain. What is in flight is the beginning of the queue.
+    /// A queue's bytes and segments are those of its chain, and what is in flight is its beginning.
     private func brokenQueue(
         of index: UInt32, _ references: inout [Int], _ segmentCount: inout Int
     ) -> String? {
         let session = sessions[Int(index)]
-        // The table begins as zeroes, so a number that was never opened has no queue, not even an empty one.
+        // The table starts as zeros, so a number that was never opened has no queue, not even an empty one.
         guard session.head != 0 || session.tail != 0 || session.queuedBytes > 0 else { return nil }
         var (bytes, count) = (0, 0)
         output.forEachSegment(of: index) { segment in

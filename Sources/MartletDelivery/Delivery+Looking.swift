@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A look at the sessions of a loop for an operator (GW-9). A look changes nothing. The cost of counting is per block of
-// instances, as for a fanout. Rests on ProjectTable and DeviceSession.
+// Lets an operator look at a loop's sessions (GW-9), without changing anything. Counting costs as much as a fanout: per block
+// of instances. Rests on ProjectTable and DeviceSession.
 
 package import MartletBase
 package import MartletBits
 
 /// A device's session as an operator sees it.
 package struct SessionLook: Sendable, Hashable {
-    /// By lane: each message up to the position was queued for the device, is for others, or does not exist any more.
-    /// The positions are no `LaneMarks`, because an asynchronous function must not hold values of its alignment.
+    /// By lane: every message up to here was queued for the device, is for others, or is gone. Not `LaneMarks`, because an
+    /// asynchronous function must not hold values of that alignment.
     private var delivered: [MessageSequence]
-    /// PRI-1: whether messages of normal priority wait for the end of a doze.
+    /// Whether messages of normal priority wait for the end of a doze (PRI-1).
     package var isDozing: Bool
-    /// COL-4: the instant at which the throttle's bucket is full again.
+    /// When the throttle's bucket is full again (COL-4).
     package var throttleFull: Instant
-    /// Bytes that wait to be sent, those with the kernel included.
+    /// Bytes that wait to be sent, including those with the kernel.
     package var queuedBytes: Int
 
     fileprivate init(
@@ -32,7 +32,7 @@ package struct SessionLook: Sendable, Hashable {
 }
 
 extension Delivery {
-    /// The members of a set that are connected to the loop. The sessions of the door to push services do not count.
+    /// How many members of a set are connected here. Sessions of the door to push services don't count.
     package func connected(
         among recipients: RecipientSet, of number: ProjectNumber
     ) -> RecipientSet {

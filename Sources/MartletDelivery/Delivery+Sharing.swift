@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mailbox messages read by many devices at once. Devices that come back together read the same messages of the
-// project's log, in one snapshot. A message's frame is encoded for the first of these devices, and the next devices
-// get a reference to the frame. Frames of consecutive messages are contiguous in the arena, so a session's part is
-// one segment and one send.
+// Lets many devices read their mailboxes together. Devices that come back at the same time read the same messages of the
+// project's log, in one snapshot. We encode a message for the first of them and hand the others a reference. Frames of
+// consecutive messages lie next to each other in the arena, so each session's part is one segment and one send.
 //
-// Only a plain reading is shared, in which the mailbox rules change nothing: no message is collapsible or discarded, no more
-// messages are stored than an instance may have (STO-1), and all lanes are open. Any other reading is replayed by itself.
+// Only plain readings are shared, those in which the mailbox rules change nothing: nothing is collapsible or discarded, no
+// more is stored than an instance may have (STO-1), and all lanes are open. Any other reading is replayed on its own.
 // Rests on MailboxReading and OutputQueues.
 
 package import MartletBase
@@ -15,35 +14,35 @@ package import MartletRows
 
 /// A message of a log, shared by the devices of one platform that read one snapshot.
 package struct SharedMessage {
-    /// Result of the look at the message's record.
+    /// What we know of the message's record.
     package enum State: UInt8 {
-        /// The record has not been read, because no reader so far is a recipient.
+        /// Not read yet: no reader so far is a recipient.
         case unread
-        /// The message does not exist for the platform.
+        /// There is no such message for this platform.
         case absent
-        /// The mailbox rules apply, because the message is collapsible or was discarded.
+        /// It is collapsible or was discarded, so the mailbox rules apply.
         case ruled
-        /// The body is gone. The message counts as an entry and is not delivered.
+        /// Its body is gone: it counts as an entry and isn't delivered.
         case dropped
-        /// The message can be delivered.
+        /// It can be delivered.
         case plain
     }
 
     /// Position in the project's order of messages.
     package let sequence: MessageSequence
-    /// Result of the look at the message's record so far.
+    /// What we know of its record so far.
     package var state = State.unread
     /// Whether the priority of the variant is high. Set once the record is read.
     package var isHigh = false
-    /// Whether the frame of the message is in the arena.
+    /// Whether its frame is in the arena.
     package internal(set) var isEncoded = false
     /// End of the variant's time to live. Set once the record is read.
     package var expires = Instant(rawValue: .min)
     var frame = FrameReference(chunk: 0, offset: 0, length: 0)
-    /// REP-1: sessions for which the message was queued since the last count.
+    /// Sessions that it was queued for since the last count (REP-1).
     var sentCount = 0
 
-    /// Makes a message of which the record has not been read.
+    /// A message whose record hasn't been read yet.
     package init(_ sequence: MessageSequence) { self.sequence = sequence }
 
     /// The length of the frame, in bytes.
@@ -54,13 +53,13 @@ package struct SharedMessage {
 package struct SharedReading {
     /// Number of the session.
     package let index: UInt32
-    /// Instance whose log is read.
+    /// The instance whose log is read.
     package let owner: MailboxOwner
-    /// The reading looks at messages above this sequence.
+    /// Only messages after this one are looked at.
     package let after: MessageSequence
-    /// Messages up to the mark of their lane count as entries, and are not delivered.
+    /// Messages up to their lane's mark count as entries, but aren't delivered.
     package let marks: LaneMarks
-    /// The highest stream ID on the connection. A lower stream ID would come late (TTL-4).
+    /// The highest stream ID so far on the connection. A lower one would come late (TTL-4).
     package let highest: MessageSequence
 
     package init(
@@ -85,9 +84,9 @@ extension Delivery {
         guard isReading(reading), reading.taken.isEmpty, reading.replay.isUntouched,
             device.pointee.closed.isEmpty
         else { return nil }
-        // Delivered messages matter only to the limit of stored messages (STO-1), and only until the store has decided what
-        // the absence discarded. A shared reading looks at a bounded number of entries. If each reading began with the
-        // delivered messages, a mailbox with more delivered messages than the bound would never be read to its end.
+        // Delivered messages matter only for the limit of stored messages (STO-1), and only until the store has decided what
+        // the absence discarded. After that we must skip them: a shared reading looks at a bounded number of entries, so with
+        // more delivered ones than that it would never reach the end.
         let isDecided = limits.storedPerInstanceMax == 0 || device.pointee.isDecided
         let after =
             isDecided ? max(reading.after, reading.delivered.lowest) : reading.after
@@ -99,21 +98,21 @@ extension Delivery {
             marks: marks, highest: MessageSequence(sessions[Int(index)].highestDelivered))
     }
 
-    /// Whether the entries of a plain reading may be delivered. It may if the discards of the absence are known, or if a whole
-    /// reading has found no more entries than an instance may store (STO-1).
+    /// Whether a plain reading's entries may be delivered: either the absence's discards are known, or the whole log has no
+    /// more entries than an instance may store (STO-1).
     package func isCertain(_ reading: SharedReading, entries: Int, isWhole: Bool) -> Bool {
         let device = devices + Int(reading.index)
         guard limits.storedPerInstanceMax > 0 else { return true }
         return device.pointee.isDecided || isWhole && entries <= limits.storedPerInstanceMax
     }
 
-    /// Bytes that may still be queued for a session in a step of catching up.
+    /// How many more bytes a session may get in this step of catching up.
     package func room(_ index: UInt32) -> Int {
         OutputBounds.catchUpBytes - Int(sessions[Int(index)].queuedBytes)
     }
 
-    /// Turns the first `byteCount` bytes of the room, reserved for a direct frame, into the message's frame for all
-    /// readers. The frame stays until `releaseShared`.
+    /// Makes the first `byteCount` bytes of the room that was reserved for a direct frame the message's frame for all readers.
+    /// It stays until `releaseShared`.
     package mutating func share(_ message: inout SharedMessage, byteCount: Int) {
         invariant(!message.isEncoded, "A shared frame is written once.")
         message.frame = output.arena.take(byteCount, .direct)
@@ -123,7 +122,7 @@ extension Delivery {
         sharedChunks.append(message.frame.chunk)
     }
 
-    /// Queues encoded messages for a session, in order, as far as the queue has room.
+    /// Queues encoded messages for a session, in order, while there is room.
     /// - Parameter selected: places in `messages`.
     /// - Returns: the number of queued messages.
     package mutating func give(
@@ -133,7 +132,7 @@ extension Delivery {
         let session = sessions + Int(index)
         var at = selected.startIndex
         while at < selected.endIndex {
-            // Contiguous frames are one segment.
+            // Frames next to each other are one segment.
             var run = messages[Int(selected.base[at])].frame
             var end = at + 1
             while end < selected.endIndex {
@@ -162,7 +161,7 @@ extension Delivery {
         return count
     }
 
-    /// Ends a plain reading: each message found was queued or does not exist any more.
+    /// Ends a plain reading: each message was queued, or is gone.
     package mutating func caughtUp(
         _ reading: SharedReading, through: MessageSequence, isWhole: Bool
     ) {
@@ -172,7 +171,7 @@ extension Delivery {
                 through: through, isWhole: isWhole))
     }
 
-    /// REP-1: ends the sharing of messages, and counts the sessions that each message was queued for.
+    /// Ends the sharing, and counts the sessions that each message was queued for (REP-1).
     package mutating func endSharing(
         _ messages: UnsafeMutableBufferPointer<SharedMessage>, of project: ProjectNumber
     ) {
@@ -182,8 +181,7 @@ extension Delivery {
         }
     }
 
-    /// Releases the shared frames of the present turn. The arena keeps a frame as long as a session has to be sent
-    /// a part of it.
+    /// Releases this turn's shared frames. The arena keeps each one until every session has been sent its part.
     package mutating func releaseShared() {
         for chunk in sharedChunks { output.arena.release(chunk) }
         sharedChunks.removeAll(keepingCapacity: true)

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The walks of fanouts through the sessions. Each fanout in progress walks through its recipients, a block of
-// ordinals at a time. Projects take turns, and the fanouts of a project take turns.
+// Fanouts walk through their recipients, a block of ordinals at a time. Projects take turns, and so do the fanouts of each
+// project.
 //
-// A walk gives each session all messages in progress for the session, in order, from all fanouts of the project.
-// Later walks skip the session. So a session gets its messages in order and in one send, however many fanouts are
-// in progress. Each fanout is charged for its own deliveries, so that shares stay equal.
+// A walk that comes to a session gives it everything in progress for it, in order, from all fanouts of the project; later
+// walks skip it. So a session gets its messages in order and in one send, however many fanouts are in progress. Each fanout
+// is charged for its own deliveries, so shares stay equal.
 //
-// For most sessions a walk costs a flag test, a comparison and a longer segment. A session that is behind, split or
-// out of tokens is served message by message. Rests on ProjectTable and OutputQueues.
+// For most sessions that takes a flag test, a comparison and a longer segment. A session that is behind, split or out of
+// tokens is served message by message. Rests on ProjectTable and OutputQueues.
 
 package import MartletBase
 import MartletBits
 import MartletEngine
 import MartletRows
 
-/// A fanout in progress with recipients in the block of the present walk.
+/// A fanout in progress that has recipients in the block being walked.
 struct Rider {
     let work: UnsafeMutablePointer<FanoutWork>
     let slot: UInt32
     let arrival: UInt32
     let view: BlockView
     let turn: Turn
-    /// Messages of the fanout queued in this turn.
+    /// Messages queued for it in this turn.
     var delivered = 0
 
-    /// Values of the fanout that are equal for all sessions of a block.
+    /// What is the same for every session of a block.
     struct Turn {
         let now: Int64
-        /// The tokens that all messages of the work take together, in milliseconds of the throttle's bucket.
+        /// What all messages together take from the throttle's bucket, in milliseconds.
         let cost: Int64
         let frame: FrameReference
         let first: UInt64
@@ -41,7 +41,7 @@ struct Rider {
             self.now = now
             cost = work.tokenCount &* throttle.token
             frame = work.frame
-            // 0 keeps every session from the run as a whole, because the run contains an expired message.
+            // With 0 no session gets the run as a whole: it contains an expired message.
             first = work.hasExpired ? 0 : work.first.rawValue
             last = work.last.rawValue
             position = work.position.rawValue
@@ -51,7 +51,7 @@ struct Rider {
     }
 }
 
-/// Values of the counters at which one call of `step` ends.
+/// Counter values at which a call of `step` ends.
 private struct StepBounds {
     let looks: Int
     let ready: Int
@@ -59,7 +59,7 @@ private struct StepBounds {
 }
 
 extension Delivery {
-    /// Looks at sessions without a delivery that cost as much as a delivery.
+    /// So many looks without a delivery cost as much as one delivery.
     private static var looksPerDelivery: Int { 64 }
 
     // MARK: Turns
@@ -67,9 +67,9 @@ extension Delivery {
     /// Continues the fanouts in progress until a bound is reached.
     /// - Parameters:
     ///   - budget: sessions to look at, with or without a delivery.
-    ///   - sendsMax: sessions that newly have frames to send.
+    ///   - sendsMax: how many more sessions may have frames to send.
     ///   - deliveriesMax: messages to queue.
-    ///   - now: the present instant. A stored message that has expired by `now` is not delivered any more (TTL-3).
+    ///   - now: stored messages that have expired by now aren't delivered any more (TTL-3).
     /// - Returns: whether fanouts are still in progress.
     package mutating func step(
         budget: Int, sendsMax: Int = .max, deliveriesMax: Int = .max, now: Instant
@@ -92,7 +92,7 @@ extension Delivery {
             || counters.delivered >= bounds.deliveries
     }
 
-    /// Gives the next fanout of a project its turn. The turn ends with the current block at the latest.
+    /// Gives a project's next fanout its turn, which ends with the block at the latest.
     private mutating func walk(
         _ project: UnsafeMutablePointer<ProjectDelivery>, _ bounds: StepBounds, _ now: Instant
     ) {
@@ -127,7 +127,7 @@ extension Delivery {
                     || counters.delivered &- deliveredBefore >= UInt64(projectCredit)
                     || isUsedUp(bounds)
             }
-            // The next turn looks again at the rest of the batch.
+            // The next turn looks at the rest of the batch again.
             guard at == count else { break }
             work.pointee.nextStep = step
             guard step == .max else { continue }
@@ -143,7 +143,7 @@ extension Delivery {
         }
     }
 
-    /// The block at which a walk continues, or nil at its end. Blocks without connected instances are skipped.
+    /// The block where a walk goes on; nil at its end. Skips blocks in which nobody is connected.
     private func nextBlock(
         of work: UnsafeMutablePointer<FanoutWork>, _ recipients: RecipientSet,
         _ project: UnsafeMutablePointer<ProjectDelivery>
@@ -160,8 +160,8 @@ extension Delivery {
         return nil
     }
 
-    /// Collects the fanouts in progress with recipients in a block, in order of arrival.
-    /// - Returns: the place of the walk's own fanout in `riders`.
+    /// Collects the fanouts in progress that have recipients in a block, in order of arrival.
+    /// - Returns: where the walk's own fanout is in `riders`.
     private mutating func gatherRiders(
         of project: UnsafeMutablePointer<ProjectDelivery>, in block: UInt32, _ own: UInt32,
         _ now: Instant
@@ -222,7 +222,7 @@ extension Delivery {
 
     // MARK: Visits
 
-    /// Gives a session on a walk all messages in progress for the session.
+    /// Gives a session that a walk has come to everything in progress for it.
     @inline(__always)
     private mutating func visitOnWalk(
         _ index: UInt32, _ own: Int, _ project: UnsafeMutablePointer<ProjectDelivery>
@@ -243,7 +243,7 @@ extension Delivery {
         }
     }
 
-    /// Gives a session all messages in progress for the session, outside any walk.
+    /// Gives a session everything in progress for it, outside any walk.
     mutating func visit(
         _ index: UInt32, of project: UnsafeMutablePointer<ProjectDelivery>, _ now: Instant
     ) {
@@ -273,8 +273,8 @@ extension Delivery {
         endSentTurn(of: project.pointee.number)
     }
 
-    /// Queues all messages of a work for one session, as one run if the session is to have all of them.
-    /// - Returns: the number of queued messages.
+    /// Queues a work's messages for a session, as one run if it is to have them all.
+    /// - Returns: how many were queued.
     @inline(__always)
     private mutating func deliver(
         _ rider: UnsafePointer<Rider>, to index: UInt32
@@ -311,8 +311,8 @@ extension Delivery {
         return turn.count
     }
 
-    /// Queues the messages of a work one by one. A run is not possible: the session has the first message already,
-    /// lacks room or tokens for all messages, or is not live in all lanes, or a message has expired.
+    /// Queues a work's messages one by one, where a run won't do: the session has the first one already, lacks room or tokens
+    /// for all, or isn't live in all lanes, or a message has expired.
     @inline(never)
     private mutating func deliverEach(
         _ work: UnsafeMutablePointer<FanoutWork>, to index: UInt32, _ now: Int64
@@ -336,8 +336,8 @@ extension Delivery {
         return count
     }
 
-    /// Queues a message for a session, if the rule of delivery, the lane and the queue allow.
-    /// - Returns: 1 if the message was queued, else 0.
+    /// Queues a message for a session if the rule of delivery, the lane and the queue allow it.
+    /// - Returns: 1 if it was queued, else 0.
     mutating func deliver(
         _ frame: FrameReference, _ sequence: MessageSequence, _ lane: Lane,
         _ position: MessageSequence, to index: UInt32, _ now: Int64
@@ -369,7 +369,7 @@ extension Delivery {
             full = later
         }
         guard output.append(frame, to: index) == .queued else {
-            // The session was live, so all its earlier messages are queued.
+            // It was live until now, so everything before is queued.
             moveOn(index, to: raw &- 1)
             session.pointee.flags.insert(.behind)
             counters.fellBehind &+= 1
@@ -383,12 +383,12 @@ extension Delivery {
         return 1
     }
 
-    /// TTL-2: queues a message that is not stored, if the session is ready.
+    /// Queues a message that isn't stored, if the session is ready (TTL-2).
     private mutating func deliverNow(
         _ frame: FrameReference, _ lane: Lane, _ position: MessageSequence, to index: UInt32
     ) -> Int {
         let session = sessions + Int(index)
-        // A session that was attached after the message's position may belong to another holder of the ordinal.
+        // It was attached after the message was accepted, so it may be another holder of the ordinal.
         guard position.rawValue >= session.pointee.attachedAt else { return 0 }
         let device = devices + Int(index)
         guard device.pointee.isSettled || !session.pointee.flags.contains(.behind) else {
@@ -406,8 +406,7 @@ extension Delivery {
         return 1
     }
 
-    /// Raises the position of all open lanes: each message up to the sequence was queued for the session, or is for
-    /// other instances.
+    /// Raises the position of all open lanes: everything up to the sequence was queued for the session, or is for others.
     func moveOn(_ index: UInt32, to sequence: UInt64) {
         let session = sessions + Int(index)
         if session.pointee.flags.contains(.split) {

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The delivery side of one loop: sessions, the connected instances of each project, fanouts in progress, and frames
-// that wait to be sent. Delivery is a state machine. Its caller reports events and asks for the next action;
-// sockets, clocks and the store belong to the caller.
+// Delivers the messages of one loop: sessions, connected instances, fanouts in progress, and frames that wait to be sent. It is
+// a state machine: the caller reports events and asks what to do next. Sockets, clocks and the store are the caller's.
 //
-// One rule keeps the messages of every instance complete and in order. A session receives a stored message exactly
-// if the message's sequence is above the session's `deliveredThrough`. `deliveredThrough` then becomes this
-// sequence.
+// One rule keeps every instance's messages complete and in order. A session receives a stored message exactly if the
+// message's sequence is above the session's `deliveredThrough`, which then becomes this sequence.
 //
-// A session that cannot keep up, or has just connected, is *behind*. Live fanouts skip the session, and the session
-// reads its mailbox in a later snapshot. At the end of the snapshot the session is live again. By the rule, fanouts
-// of messages in the snapshot skip the session. The rule rests on two facts: on each loop the fanouts of a project
-// begin in the order of the sequences, and a loop hears of a message only after the commit.
+// A session that has just connected or can't keep up is *behind*. Live fanouts skip it, and it reads its mailbox from a later
+// snapshot. At the end of the snapshot it is live again, and by the rule it skips fanouts of messages that were in it. This
+// works because a project's fanouts begin in the order of their sequences on every loop, and because a loop hears of
+// a message only after the commit.
 //
-// A doze and the throttle hold messages back lane by lane (see `Lane`). The session is then *split*: the rule holds
-// for each lane separately, and messages of a closed lane pass the session by. When the lane opens again, the
-// session is behind, and reads the remaining messages of the lane from its mailbox.
+// A doze and the throttle hold messages back lane by lane (see `Lane`). Then the session is *split*: the rule holds for each
+// lane by itself, and messages of a closed lane pass the session by. When the lane opens again the session is behind, and
+// reads what it missed from its mailbox.
 
 package import MartletBase
 import MartletBits
@@ -25,7 +23,7 @@ package import MartletRows
 /// The delivery state machine of one loop.
 package struct Delivery: ~Copyable {
     let sessions: UnsafeMutablePointer<Session>
-    /// The device's part of each session, by session number. An entry is zeros until a device is attached.
+    /// The device's part of each session, by session number. Zeros until a device is attached.
     let devices: UnsafeMutablePointer<DeviceSession>
     private let sessionTable: ZeroedTable<Session>
     private let deviceTable: ZeroedTable<DeviceSession>
@@ -34,70 +32,63 @@ package struct Delivery: ~Copyable {
     let throttle: Throttle
     var output: OutputQueues
     var projects: ProjectTable
-    /// Sessions waiting for a mailbox reading: they are behind and have room in the queue.
+    /// Sessions that are behind, have room in their queue, and wait to read their mailbox.
     var readingQueue: CatchUpQueue
-    /// Replayed entries after which delivery may begin before the end of the log; see `partialEntriesMaxDefault`.
+    /// See `partialEntriesMaxDefault`.
     let partialEntriesMax: Int
     /// Paused mailbox readings, by session number.
     var readings: [UInt32: MailboxReading] = [:]
-    /// Stream IDs that devices named as taken in HELLO, by session number. An entry ends when the session has
-    /// caught up.
+    /// Stream IDs that a device's HELLO named as taken, by session number, until the session has caught up.
     var taken: [UInt32: Set<UInt64>] = [:]
-    /// REP-1: mailbox readings in which the mailbox rules had dropped messages, by session number. An entry ends
-    /// with the session's next acknowledgement for the committer.
+    /// Readings in which the mailbox rules dropped messages, by session number, until the session's next acknowledgement goes
+    /// to the committer (REP-1).
     var skipped: [UInt32: Acknowledgement.Skipped] = [:]
-    /// TTL-4: the late messages of sessions, by session number. A session without late messages has no entry.
+    /// Late messages, by session number (TTL-4). Sessions without any have no entry.
     var late: [UInt32: LateDeliveries] = [:]
-    /// STO-1: sessions for whose doze the store has to decide on the discards.
+    /// Sessions in a doze that has held back too much: the store must decide on the discards (STO-1).
     private var overfull: [UInt32] = []
     /// Sessions with closed collapsible lanes, by the instant of their next token.
     var waking: WakeQueue
     /// The instant of the last `wake`, on the throttle's clock.
     private var lastWake = Instant(rawValue: .min)
-    /// Departures of closed sessions, and single acknowledgements, not yet taken for the committer.
+    /// Departures of closed sessions, and single acknowledgements, for the committer.
     var queuedAcknowledgements: [Acknowledgement] = []
-    /// Open sessions with risen marks, not yet taken for the committer.
+    /// Open sessions whose marks have risen, for the committer.
     var acknowledged: [UInt32] = []
     /// The number of single acknowledgements in `queuedAcknowledgements`.
     var singleCount = 0
-    /// Sessions waiting for CONFIRMED until a batch of acknowledgements is on disk.
+    /// Sessions that get CONFIRMED once a batch of acknowledgements is on disk.
     var unconfirmed: [Unconfirmed] = []
-    /// Sessions for which a CONFIRMED frame was due since the last tick.
+    /// Sessions that a CONFIRMED frame was due for since the last tick.
     var confirmable: [UInt32] = []
     /// The number of the last batch of acknowledgements for the committer.
     package internal(set) var lastBatch: UInt64 = 0
     var activity = ProjectActivity()
-    /// Whether departures, or the list of taken messages in a HELLO, wait for the committer. The store needs them
-    /// before the next commands.
+    /// Whether departures, or the list in a HELLO, wait for the committer. The store needs them before the next commands.
     package internal(set) var hasUrgentAcknowledgements = false
-    /// Sessions looked at in the present turn.
+    /// Sessions looked at in this turn.
     var looks = 0
-    /// The fanouts in progress with recipients in the block of the present walk. The first `riderCount` elements
-    /// are in use.
+    /// Fanouts in progress that have recipients in the block being walked. The first `riderCount` are in use.
     var riders: UnsafeMutablePointer<Rider>
-    /// Chunks of frames shared by the mailbox readings of the present turn. Delivery holds a reference to each
-    /// chunk.
+    /// Chunks of frames that this turn's mailbox readings share. We hold a reference to each.
     var sharedChunks: [UInt32] = []
-    /// REP-1: messages queued in the present turn, by app number. The element behind the apps is the highest app
-    /// number with a count.
+    /// Messages queued in this turn, by app number (REP-1). The element after the apps is the highest number with a count.
     let turnSent: UnsafeMutablePointer<UInt32>
     let turnSentCapacity = Limits.appsPerProjectMax
     var sent = SentCounts()
     private var ridersCapacity = 8
     var riderCount = 0
-    /// Session numbers in a walk's block, to be visited next.
+    /// Sessions of the block being walked, to be visited next.
     let found: UnsafeMutableBufferPointer<UInt32>
-    /// All sessions ever opened have numbers below this count.
+    /// All sessions ever opened have lower numbers.
     var sessionCount = 0
-    /// Counts since the beginning of the loop.
+    /// Counts since the loop began.
     package internal(set) var counters = DeliveryCounters()
 
     /// - Parameters:
-    ///   - capacity: the bound on session numbers. A session takes memory from the first opening on.
-    ///   - arrivalsMax: the highest arrival number of a project's fanouts. At this number the fanouts in progress
-    ///     are numbered anew.
-    ///   - partialEntriesMax: replayed entries after which messages are delivered before the rest of the log is
-    ///     read, if no later entry can change the outcome.
+    ///   - capacity: the bound on session numbers. A number takes memory from its first use on.
+    ///   - arrivalsMax: the highest arrival number of a project's fanouts, at which those in progress are renumbered.
+    ///   - partialEntriesMax: see `partialEntriesMaxDefault`.
     package init(
         capacity: Int, limits: MailboxLimits = MailboxLimits(), arrivalsMax: UInt32 = .max,
         partialEntriesMax: Int = Delivery.partialEntriesMaxDefault
@@ -137,7 +128,7 @@ package struct Delivery: ~Copyable {
 
     // MARK: Sessions
 
-    /// Begins a session for a new connection. The session belongs to no device before `attach`.
+    /// Begins a session for a new connection. It has no device until `attach`.
     package mutating func open(_ index: UInt32) {
         invariant(Int(index) < sessionTable.capacity, "The numbers of sessions are bounded.")
         invariant(
@@ -150,9 +141,8 @@ package struct Delivery: ~Copyable {
         sessions[Int(index)].flags = rings
     }
 
-    /// Attaches a device to a session. The session is behind from now on, because the messages in the mailbox come
-    /// first.
-    /// - Returns: the replaced session of the instance, still open, or nil.
+    /// Attaches a device to a session, which is behind from now on: its mailbox comes first.
+    /// - Returns: the instance's former session, if this one replaces it. It is still open.
     package mutating func attach(
         _ index: UInt32, _ attachment: borrowing Attachment, now: Instant
     ) -> UInt32? {
@@ -167,8 +157,7 @@ package struct Delivery: ~Copyable {
             projects[owner.project].pointee.connectedTotal += 1
         }
         var state = attachment.mailbox
-        // Fanouts from before the connection skip the session: the messages are in the mailbox, or not for the
-        // session.
+        // Fanouts that have begun skip the session: their messages are in its mailbox, or not for it.
         var visitedThrough = projects[owner.project].pointee.lastArrival
         projects[owner.project].pointee.beginAnew()
         if let replaced {
@@ -200,9 +189,8 @@ package struct Delivery: ~Copyable {
         devices[Int(index)].isDozing = attachment.state == .doze
         devices[Int(index)].dozingFrom = attachment.position.rawValue
         devices[Int(index)].hasLostConnection = state.hasLostConnection
-        // The acknowledgements of the connection before are on their way to the store, ahead of the news of the new
-        // connection. The list in HELLO has no effect on the discards of the absence before, because the store
-        // decides on the discards first.
+        // The former connection's acknowledgements are on their way to the store, ahead of the news of this one. The list in
+        // HELLO doesn't affect what the absence discards, because the store decides that first.
         devices[Int(index)].waitsForStore = state.isConnected || !attachment.taken.isEmpty
         if !attachment.taken.isEmpty {
             taken[index] = Set(attachment.taken)
@@ -213,8 +201,7 @@ package struct Delivery: ~Copyable {
         return replaced
     }
 
-    /// Takes over the marks and the throttle of the replaced session, because the store does not know the latest
-    /// values yet.
+    /// Takes over the former session's marks and throttle, because the store doesn't know the latest values yet.
     private func inherit(from index: UInt32, _ holder: Holder, _ state: inout MailboxState) {
         let device = devices[Int(index)]
         guard device.holder == holder else { return }
@@ -224,13 +211,13 @@ package struct Delivery: ~Copyable {
     }
 
     private func setThrottle(_ index: UInt32, _ full: Instant, _ now: Instant) {
-        // An instant from a wrong clock throttles for no longer than an empty bucket does.
+        // Even if the clock was wrong, don't throttle for longer than an empty bucket would.
         sessions[Int(index)].throttleFull = min(
             max(full.rawValue, sessions[Int(index)].throttleFull), now.rawValue &+ throttle.bucket)
     }
 
-    /// Notes the store's answer: the store has applied all news of earlier connections of the session's instance,
-    /// and has decided on the discards of a doze (STO-1).
+    /// The store has answered: it has applied all news of the instance's earlier connections, and has decided what a doze
+    /// discards (STO-1).
     package mutating func stored(_ index: UInt32, connectionNumber: UInt64) {
         guard isDevice(index, connectionNumber) else { return }
         let device = devices + Int(index)
@@ -244,7 +231,7 @@ package struct Delivery: ~Copyable {
         } else if device.pointee.isSettled {
             return
         }
-        // Readings until now lack the news of the last connection.
+        // What was read so far lacks the news of the last connection.
         readings[index] = nil
         device.pointee.isStale = true
         guard device.pointee.waitsForStore || isToldEarly else { return }
@@ -252,9 +239,9 @@ package struct Delivery: ~Copyable {
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
     }
 
-    /// Notes that the store cannot be told of the session now. The session reads the mailbox without the store's
-    /// answer, because a message delivered twice is better than a lost message. After a lost connection the session
-    /// keeps waiting, because the discards of the absence are not known yet.
+    /// The store can't be told of the session now. It reads its mailbox without the store's answer, because delivering twice
+    /// is better than losing a message. After a lost connection it keeps waiting, because nobody knows yet what the absence
+    /// discards.
     package mutating func notStored(_ index: UInt32) {
         guard sessions[Int(index)].flags.contains(.device) else { return }
         let device = devices + Int(index)
@@ -264,33 +251,32 @@ package struct Delivery: ~Copyable {
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
     }
 
-    /// Takes the state of the session's instance from the snapshot of the mailbox reading, if the state is news.
+    /// Takes the instance's state from the snapshot of its reading, if it is news.
     ///
-    /// OPS-7: the store of a node may settle the discards of an absence after the session's first catch-up: the session
-    /// began with an old store, and another node had the instance before.
-    /// - Returns: the reading to continue with. The reading begins anew if the store has settled the log meanwhile.
+    /// In a cluster the store may settle an absence's discards after the first catch-up: the session began with an old store,
+    /// and another node had the instance before (OPS-7).
+    /// - Returns: the reading to go on with. It begins anew if the store has settled the log meanwhile.
     package mutating func refresh(
         _ reading: consuming MailboxReading, _ state: MailboxState, now: Instant
     ) -> MailboxReading {
         let index = reading.index
         let device = devices + Int(index)
-        // The reading begins anew if the store has settled the log meanwhile. Discards below the marks do not
-        // count, because the device has all messages up to there.
+        // Begin anew if the store has settled the log meanwhile. Discards below the marks don't matter, because the device has
+        // everything up to there.
         let known = max(reading.discardedThrough, device.pointee.acknowledged.lowest.rawValue)
         let isStale = device.pointee.isStale
         guard isStale || state.discardedThrough.rawValue > known else { return reading }
         device.pointee.isStale = false
         device.pointee.acknowledged.formMaximum(state.acknowledged)
         if !device.pointee.isSettled {
-            // As the store decides: the absence began behind the messages that the device has (see `Absences`).
+            // As the store sees it, the absence began after the messages that the device has (see `Absences`).
             let has = max(taken[index]?.max() ?? 0, state.acknowledged.highest.rawValue)
             device.pointee.awayFrom = max(
                 state.awayFrom.rawValue, min(has, sessions[Int(index)].attachedAt))
         }
         device.pointee.awayThrough = min(
             state.awayThrough.rawValue, sessions[Int(index)].attachedAt)
-        // The store's values replace the values of a stale session, because the list in HELLO may have acknowledged
-        // the known notice.
+        // In a stale session the store's values win, because the list in HELLO may have acknowledged the notice that we know.
         if isStale || state.discardedThrough.rawValue >= device.pointee.discardedThrough {
             device.pointee.discardedThrough = state.discardedThrough.rawValue
             device.pointee.discardedCount = state.discardedCount
@@ -305,8 +291,7 @@ package struct Delivery: ~Copyable {
             && devices[Int(index)].connectionNumber == connectionNumber
     }
 
-    /// The session of an instance on the loop, with the connection number; nil if the instance is not connected
-    /// here.
+    /// An instance's session on this loop, and its connection number; nil if it isn't connected here.
     package func session(
         of ordinal: Ordinal, in project: ProjectNumber
     ) -> (index: UInt32, connectionNumber: UInt64)? {
@@ -316,7 +301,7 @@ package struct Delivery: ~Copyable {
         return (index, devices[Int(index)].connectionNumber)
     }
 
-    /// Ends the delivery of messages to a session. The queued frames are still sent.
+    /// Stops delivering messages to a session. Its queued frames are still sent.
     package mutating func detach(_ index: UInt32, now: Instant) {
         let session = sessions + Int(index)
         guard session.pointee.flags.contains(.device) else { return }
@@ -338,7 +323,7 @@ package struct Delivery: ~Copyable {
         ])
     }
 
-    /// Closes a session without a send in flight.
+    /// Closes a session that has no send in flight.
     package mutating func close(_ index: UInt32, now: Instant) {
         detach(index, now: now)
         output.clear(index)
@@ -351,7 +336,7 @@ package struct Delivery: ~Copyable {
         devices[Int(index)].free()
     }
 
-    /// The owner of the log that a device's session reads.
+    /// Whose log a device's session reads.
     func owner(of index: UInt32) -> MailboxOwner {
         let session = sessions + Int(index)
         let kind = kinds[devices[Int(index)].kind]
@@ -360,7 +345,7 @@ package struct Delivery: ~Copyable {
             platform: kind.platform, appKey: kind.appKey)
     }
 
-    /// Gives back memory that a burst of connections has left behind.
+    /// Gives back memory that a burst of connections left behind.
     package mutating func releaseMemory() {
         output.releaseMemory()
         if readings.isEmpty { readings = [:] }
@@ -372,8 +357,8 @@ package struct Delivery: ~Copyable {
 
     // MARK: States
 
-    /// PRI-2: notes how awake the device is. A doze closes the lanes of normal priority. At the end of the doze the
-    /// session reads its mailbox.
+    /// Notes how awake the device is (PRI-2). A doze closes the lanes of normal priority; when it ends, the session reads its
+    /// mailbox.
     package mutating func setState(_ index: UInt32, _ state: DeviceState) {
         guard sessions[Int(index)].flags.contains(.device) else { return }
         let device = devices + Int(index)
@@ -390,7 +375,7 @@ package struct Delivery: ~Copyable {
         }
     }
 
-    /// The last stored message of the project that a session could have heard of.
+    /// The project's last stored message that a session could have heard of.
     func heardThrough(_ index: UInt32) -> UInt64 {
         let session = sessions + Int(index)
         let heard = projects.find(session.pointee.project)?.pointee.heardThrough ?? 0
@@ -398,7 +383,7 @@ package struct Delivery: ~Copyable {
             heard, deliveredMarks(index).highest.rawValue, session.pointee.attachedAt)
     }
 
-    /// COL-4: opens the collapsible lanes of sessions whose next token is due.
+    /// Opens the collapsible lanes of sessions whose next token is due (COL-4).
     mutating func wake(_ now: Instant) {
         if now < lastWake { clockWasSetBack(now) }
         lastWake = now
@@ -408,7 +393,7 @@ package struct Delivery: ~Copyable {
         }
     }
 
-    /// Limits the throttle after the clock was set back: no bucket is full later than an empty bucket would be.
+    /// The clock was set back: no bucket may take longer to fill than an empty one.
     private mutating func clockWasSetBack(_ now: Instant) {
         let latest = now.rawValue &+ throttle.bucket
         for index in 0..<sessionCount
@@ -419,11 +404,10 @@ package struct Delivery: ~Copyable {
         }
     }
 
-    /// The instant at which `step` is due without another event, because a session gains a token. nil: no session
-    /// waits.
+    /// When to call `step` even without an event, because a session gains a token; nil if none waits.
     package var nextWake: Instant? { waking.next.map { Instant(rawValue: $0) } }
 
-    /// Closes the collapsible lanes of a session without tokens, until its next token.
+    /// Closes a session's collapsible lanes until its next token.
     mutating func closeCollapsible(_ index: UInt32) {
         split(index)
         devices[Int(index)].isThrottled = true
@@ -433,14 +417,14 @@ package struct Delivery: ~Copyable {
 
     // MARK: A doze
 
-    /// STO-1: counts a message that is not collapsible and waits for the end of a session's doze.
+    /// Counts a message that isn't collapsible and waits for the end of a doze (STO-1).
     mutating func noteHeld(_ index: UInt32) {
         devices[Int(index)].heldCount += 1
         askIfOverfull(index)
     }
 
-    /// STO-1: asks the store for the discards if a doze holds back more messages than may be stored. The mailbox is
-    /// not read before the answer, and then once, for the messages still held back.
+    /// Asks the store for the discards if a doze holds back more than may be stored (STO-1). The mailbox isn't read before the
+    /// answer, and then once, for what is still held back.
     mutating func askIfOverfull(_ index: UInt32) {
         let device = devices + Int(index)
         guard limits.storedPerInstanceMax > 0, device.pointee.isDozing,
@@ -453,8 +437,8 @@ package struct Delivery: ~Copyable {
         overfull.append(index)
     }
 
-    /// STO-1: the next session for whose doze the store has to decide on the discards, or nil. The caller tells the
-    /// store as at the beginning of a connection, with `connectionStart`.
+    /// The next session for which the store has to decide what its doze discards (STO-1). The caller tells the store as at the
+    /// start of a connection, with `connectionStart`.
     package mutating func nextOverfull() -> UInt32? {
         while let index = overfull.popLast() {
             if sessions[Int(index)].flags.contains(.device), devices[Int(index)].isOverfull {
@@ -464,7 +448,7 @@ package struct Delivery: ~Copyable {
         return nil
     }
 
-    /// The beginning of the device's connection. STO-1: includes the doze while the session asks for the discards.
+    /// The start of the device's connection. Includes the doze while the session asks for its discards (STO-1).
     package func connectionStart(of index: UInt32) -> ConnectionStart {
         let device = devices + Int(index)
         var start = ConnectionStart(
@@ -479,13 +463,13 @@ package struct Delivery: ~Copyable {
         return start
     }
 
-    /// Notes that lanes were opened. The session is behind, because the messages held back come first.
+    /// Lanes were opened. The session is behind, because what was held back comes first.
     private mutating func reopen(_ index: UInt32) {
         sessions[Int(index)].flags.insert(.behind)
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
     }
 
-    /// Splits a session: from now on each lane has a separate position.
+    /// Splits a session: from now on each lane has its own position.
     func split(_ index: UInt32) {
         let session = sessions + Int(index)
         guard !session.pointee.flags.contains(.split) else { return }
@@ -511,7 +495,7 @@ package struct Delivery: ~Copyable {
     }
 
     /// Queues the first `byteCount` bytes of the reserved room for one session.
-    /// - Returns: false if the session's queue is full; the frame is not queued then.
+    /// - Returns: false if its queue was full.
     package mutating func send(_ byteCount: Int, to index: UInt32) -> Bool {
         let frame = output.arena.take(byteCount, .direct)
         return output.append(
@@ -519,32 +503,32 @@ package struct Delivery: ~Copyable {
             segmentsMax: OutputBounds.answersPerSessionMax) == .queued
     }
 
-    /// Bytes of the arena's chunks, in use or kept for later use.
+    /// Bytes of the arena's chunks, in use or kept for later.
     package var frameBytes: Int { output.arena.byteCount }
 }
 
-/// The beginning of a device's connection.
+/// The start of a device's connection.
 package struct Attachment: Sendable {
-    /// Instance at the connection.
+    /// The instance that has connected.
     package var owner: MailboxOwner
-    /// App of the instance. The app decides where the messages are counted.
+    /// Its app, which messages are counted for.
     package var app: AppNumber
-    /// Holder of the ordinal at the beginning of the connection.
+    /// The ordinal's holder at the time.
     package var holder: Holder
-    /// The mailbox state of the instance in the store.
+    /// The state of its mailbox in the store.
     package var mailbox: MailboxState
     /// The project's last sequence in the snapshot of `mailbox`.
     package var position: MessageSequence
-    /// PRI-1: state of the device at the beginning of the connection.
+    /// How awake the device is (PRI-1).
     package var state: DeviceState
-    /// Stream IDs that the device has taken and does not know to be acknowledged.
+    /// Stream IDs that the device has taken, without knowing that the broker has heard.
     package var taken: [UInt64]
-    /// Rises with every connection of the broker.
+    /// Each of the broker's connections has a higher one.
     package var connectionNumber: UInt64
-    /// GW-11: the session belongs to the door to push services, and is no connection of the device.
+    /// Whether it belongs to the door to push services and isn't the device's own connection (GW-11).
     package var isBridge: Bool
 
-    /// Makes the beginning of a connection. By default, the device is active and has taken no messages.
+    /// By default the device is active and has taken no messages.
     package init(
         owner: MailboxOwner, app: AppNumber = AppNumber(0), holder: Holder,
         mailbox: MailboxState, position: MessageSequence, state: DeviceState = .active,
@@ -562,25 +546,24 @@ package struct Attachment: Sendable {
     }
 }
 
-/// Counts of a loop since its beginning.
+/// A loop's counts since it began.
 package struct DeliveryCounters: Sendable {
-    /// Fanouts begun on the loop, including messages for one instance.
+    /// Fanouts begun, including messages for one instance.
     package var fanoutsStarted: UInt64 = 0
-    /// Messages queued for sessions, counted once for each session.
+    /// Messages queued, once for each session.
     package var delivered: UInt64 = 0
-    /// Messages queued by fanouts in progress, a part of `delivered`.
+    /// Those of `delivered` that fanouts in progress queued.
     package var fanoutDelivered: UInt64 = 0
-    /// Live messages that passed a session by because the session was behind. The mailbox has the stored messages;
-    /// other messages are lost for the session.
+    /// Live messages that passed a session by because it was behind. Stored ones are in its mailbox; others are lost for it.
     package var passedBy: UInt64 = 0
-    /// Live messages held back because the lane was closed or the session had no token.
+    /// Live messages held back because a lane was closed or the session had no token.
     package var heldBack: UInt64 = 0
     /// How often a session's throttle ran out of tokens.
     package var throttled: UInt64 = 0
-    /// How often a session fell behind, because its queue was full or a fanout was postponed.
+    /// How often a session fell behind because its queue was full or a fanout was postponed.
     package var fellBehind: UInt64 = 0
-    /// Messages that are not stored and were dropped: a queue was full, a device was dozing, the fanout was
-    /// postponed, or another loop had no room.
+    /// Messages that aren't stored and were dropped: a queue was full, a device was dozing, the fanout was postponed, or
+    /// another loop had no room.
     package var dropped: UInt64 = 0
     /// Acknowledgements that raised a session's marks.
     package var acknowledged: UInt64 = 0

@@ -4,15 +4,12 @@
 // numbers, on the caller's clock: a delivery fills the bucket by 1000, and a millisecond drains the bucket by the rate. The
 // bucket holds the deliveries of 20 milliseconds, at least one delivery, so that loops may sleep between turns.
 //
-// A loop takes a part of the bucket's room at a time, and takes more only after the part is used up. A part is void
-// after 20 milliseconds, because the bucket has drained by as much meanwhile. So a window of w seconds has at most
-// rate × w + 2 × the bucket deliveries. Only the last session of a turn may get more at once; the excess is paid
-// for before further deliveries are allowed.
+// A loop takes part of the bucket's room, and takes more only when that is used up. After 20 milliseconds the part is void,
+// because the bucket has drained by as much. So any window of w seconds has at most rate × w + 2 × the bucket deliveries.
+// Only the last session of a turn may get more at once, and the excess is paid for before anything else is allowed.
 //
-// OPS-7: each node of a cluster has an equal part of the ceiling. Another number of nodes changes the rate from the next
-// call on.
-//
-// Rests on NodeCount.
+// In a cluster each node has an equal part of the ceiling (OPS-7). When the number of nodes changes, so does the rate, from
+// the next call on. Rests on NodeCount.
 
 package import MartletBase
 package import MartletEngine
@@ -21,7 +18,7 @@ import Synchronization
 /// The ceiling of one broker.
 package final class DeliveryCeiling: Sendable {
     private struct State {
-        /// The bucket's fill at `last`. A fill above the capacity has to be paid for first.
+        /// How full the bucket was at `last`. Anything above the capacity has to be paid for first.
         var level: Int64 = 0
         var last = Instant(rawValue: .min)
     }
@@ -30,14 +27,14 @@ package final class DeliveryCeiling: Sendable {
     private let nodes: NodeCount?
     private let state = Mutex(State())
 
-    /// The fill of one delivery. With 1000, the drain of a millisecond is the rate per second.
+    /// What a delivery adds. With 1000, a millisecond drains as much as the rate per second.
     static let costOfOne: Int64 = 1000
-    /// The time, in milliseconds, whose deliveries the bucket holds.
+    /// The bucket holds the deliveries of so many milliseconds.
     static let bucketMilliseconds: Int64 = 20
 
     /// - Parameters:
     ///   - perSecond: 1 to `Limits.deliveriesPerSecondMax`.
-    ///   - nodes: the nodes that share the ceiling; nil: the broker is alone.
+    ///   - nodes: the nodes that share the ceiling; nil for a lone broker.
     package init(perSecond: Int, nodes: NodeCount? = nil) {
         wholePerSecond = min(max(perSecond, 1), Limits.deliveriesPerSecondMax)
         self.nodes = nodes
@@ -45,8 +42,8 @@ package final class DeliveryCeiling: Sendable {
 
     private var perSecond: Int64 { Int64(nodes?.part(of: wholePerSecond) ?? wholePerSecond) }
 
-    /// On a clock of whole milliseconds a delivery may come up to a millisecond late. The extra room keeps the drain of
-    /// this time.
+    /// On a clock of whole milliseconds a delivery may come up to a millisecond late. The extra room keeps that from being
+    /// lost.
     private static func capacity(_ perSecond: Int64) -> Int64 {
         max(perSecond * bucketMilliseconds, costOfOne + perSecond)
     }
@@ -67,7 +64,7 @@ package final class DeliveryCeiling: Sendable {
         }
     }
 
-    /// Charges deliveries that were made beyond an allowance.
+    /// Charges deliveries that exceeded an allowance.
     func pay(_ count: Int) {
         invariant(count >= 0, "Deliveries fill the bucket.")
         state.withLock { $0.level += Int64(count) * Self.costOfOne }
@@ -83,7 +80,7 @@ package final class DeliveryCeiling: Sendable {
         }
     }
 
-    /// Drains the bucket for the time since the last call. No time passes while the clock is set back.
+    /// Drains the bucket for the time since the last call. If the clock was set back, no time has passed.
     private func drain(_ state: inout State, _ perSecond: Int64, _ now: Instant) {
         guard now > state.last else { return }
         if state.last.rawValue != .min {
@@ -97,21 +94,21 @@ package final class DeliveryCeiling: Sendable {
     }
 }
 
-/// The part of the ceiling that one loop has taken.
+/// What one loop has taken of the ceiling.
 package struct DeliveryAllowance: Sendable {
     private let ceiling: DeliveryCeiling
-    /// Deliveries taken and not used yet.
+    /// Deliveries taken but not used yet.
     private var left = 0
     private var taken = Instant(rawValue: .min)
     private let atOnceMax: Int
 
-    /// Makes the allowance of one loop. The loop takes at most a quarter of the ceiling's burst at a time.
+    /// One loop's allowance. It takes at most a quarter of the ceiling's burst at a time.
     package init(_ ceiling: DeliveryCeiling) {
         self.ceiling = ceiling
         atOnceMax = max(1, ceiling.burst / 4)
     }
 
-    /// - Returns: the number of deliveries that the next turn may make.
+    /// - Returns: how many deliveries the next turn may make.
     package mutating func next(at now: Instant) -> Int {
         dropVoid(now)
         if left == 0 {

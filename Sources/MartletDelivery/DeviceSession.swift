@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The device's part of a session. Most connections are idle, deliver live messages and have equal marks in
-// all lanes: 48 bytes hold such a connection. Details lie in memory of their own and exist in three states:
+// The device's part of a session. Most connections are idle, deliver live and have the same marks in all lanes; 48 bytes are
+// enough for those. The rest, the details, has its own memory, and only
 //
-//   - before the end of the first catch-up: the discards and the absence before the connection,
+//   - until the first catch-up ends: the absence before the connection, and what it discarded,
 //   - while a doze or the throttle holds lanes back: a position for each lane,
-//   - while the marks of the lanes differ, or a notice of discards is not acknowledged.
+//   - while the lanes' marks differ, or a notice of discards is not acknowledged.
 //
 // Rests on Session.
 
@@ -13,9 +13,9 @@ import MartletBase
 import MartletEngine
 import MartletRows
 
-/// A device's part of its session. Delivery creates the value when a device is attached.
+/// A device's part of its session, made when the device is attached.
 struct DeviceSession {
-    /// State that a connection needs for a part of its time only.
+    /// What a connection needs only part of the time.
     private struct Details {
         var delivered: LaneMarks
         var acknowledged: LaneMarks
@@ -48,20 +48,19 @@ struct DeviceSession {
     }
 
     let holder: Holder
-    /// Rises with every connection of the broker. Of two connections of one instance, the connection with
-    /// the higher number stays (NET-4).
+    /// Each of the broker's connections has a higher number. Of an instance's two connections the higher one stays (NET-4).
     let connectionNumber: UInt64
-    /// The highest cumulative acknowledgement of this connection; before the first, the instance's highest mark.
+    /// This connection's highest cumulative acknowledgement; before the first, the instance's highest mark.
     var acknowledgedThrough: UInt64
-    /// The mark of all lanes of a session without details.
+    /// The mark of all lanes, while there are no details.
     private var evenMark: UInt64
     private var details: UnsafeMutablePointer<Details>?
-    /// The number of the instance's kind in the loop's `InstanceKinds`.
+    /// The instance's kind, as a number in the loop's `InstanceKinds`.
     let kind: UInt32
     private var flags: Flags = .stale
-    /// Every message up to here is acknowledged on disk, if a CONFIRMED frame is due.
+    /// If a CONFIRMED frame is due: the acknowledgements up to here are on disk.
     var confirmableThrough: UInt64 = 0
-    /// An estimate of the messages acknowledged since the last CONFIRMED frame to the device.
+    /// About how many messages were acknowledged since the last CONFIRMED frame.
     var unconfirmedCount: UInt8 = 0
 
     init(
@@ -96,8 +95,8 @@ struct DeviceSession {
         return new
     }
 
-    /// Frees the details of a session with equal marks, no open notice and a finished catch-up. Delivery calls the
-    /// function at the end of a split and at each move of the marks.
+    /// Frees the details once the marks are equal, no notice is open and the first catch-up is over. Called when a split ends
+    /// and whenever marks move.
     mutating func foldDetails() {
         guard let details, isSettled, acknowledged.isEven else { return }
         let mark = acknowledged.lowest.rawValue
@@ -116,8 +115,8 @@ struct DeviceSession {
         details = nil
     }
 
-    /// The position of each lane of a split session. Each stored message up to the position was queued for
-    /// the session, is for other instances, or does not exist any more.
+    /// Each lane's position, while the session is split: every stored message up to there was queued, is for others, or is
+    /// gone.
     var delivered: LaneMarks {
         get {
             guard let details else { invariantFailure("A split session has details.") }
@@ -142,19 +141,19 @@ struct DeviceSession {
         }
     }
 
-    /// The start of the absence before the connection (see `MailboxState`). The highest value after the first
-    /// catch-up, because a connected instance has no absence.
+    /// Where the absence before the connection began (see `MailboxState`). `.max` after the first catch-up, because a connected
+    /// instance isn't absent.
     var awayFrom: UInt64 {
         get { details?.pointee.awayFrom ?? .max }
         set { reserveDetails().pointee.awayFrom = newValue }
     }
-    /// The end of the absence before the connection (see `MailboxState`). Unused after the first catch-up.
+    /// Where it ended (see `MailboxState`). Unused after the first catch-up.
     var awayThrough: UInt64 {
         get { details?.pointee.awayThrough ?? 0 }
         set { reserveDetails().pointee.awayThrough = newValue }
     }
-    /// STO-1: the last discarded message. The mailbox holds no message before this sequence, and a cumulative
-    /// acknowledgement below this sequence has no effect. 0: no discards.
+    /// The last discarded message; 0 if there is none (STO-1). The mailbox has nothing before it, and a cumulative
+    /// acknowledgement below it has no effect.
     var discardedThrough: UInt64 {
         get { details?.pointee.discardedThrough ?? 0 }
         set { reserveDetails().pointee.discardedThrough = newValue }
@@ -163,56 +162,56 @@ struct DeviceSession {
         get { details?.pointee.discardedCount ?? 0 }
         set { reserveDetails().pointee.discardedCount = newValue }
     }
-    /// OPS-7: the stream ID of the notice of the known discards, as `MailboxState` has it.
+    /// Stream ID of the discard notice, as `MailboxState` has it (OPS-7).
     var noticeStreamID: UInt64 {
         get { details?.pointee.noticeStreamID ?? 0 }
         set { reserveDetails().pointee.noticeStreamID = newValue }
     }
-    /// STO-1: the stream ID of the notice of the known discards. 0: no discards.
+    /// Stream ID of the discard notice; 0 without discards (STO-1).
     var notice: UInt64 { discardedCount > 0 ? max(discardedThrough, noticeStreamID) : 0 }
-    /// STO-1: the stream ID of the last notice on this connection. 0: no notice.
+    /// Stream ID of the last notice on this connection; 0 if there was none (STO-1).
     var toldThrough: UInt64 {
         get { details?.pointee.toldThrough ?? 0 }
         set { reserveDetails().pointee.toldThrough = newValue }
     }
 
-    /// STO-1: the value of `notice` when DELETED was queued last. Differs from `toldThrough` if DELETED had the stream ID of
-    /// a message that was discarded because the instance was inactive (STO-2).
+    /// What `notice` was when DELETED was last queued (STO-1). Differs from `toldThrough` if DELETED had the stream ID of a
+    /// message that was discarded for inactivity (STO-2).
     var toldNotice: UInt64 {
         get { details?.pointee.toldNotice ?? 0 }
         set { reserveDetails().pointee.toldNotice = newValue }
     }
 
-    /// TTL-4: the highest stream ID on the connection before a late notice. A cumulative acknowledgement up to
-    /// this stream ID may be older than the notice, and does not count for the notice. 0: the notice was not late.
+    /// The highest stream ID on the connection before a late notice; 0 if it wasn't late (TTL-4). A cumulative acknowledgement
+    /// up to here may be older than the notice, so it doesn't acknowledge it.
     var toldBehind: UInt64 {
         get { details?.pointee.toldBehind ?? 0 }
         set { reserveDetails().pointee.toldBehind = newValue }
     }
 
-    /// The stream ID of the last notice that the device has acknowledged on this connection.
+    /// Stream ID of the last notice that the device has acknowledged on this connection.
     var noticeTakenThrough: UInt64 {
         get { details?.pointee.noticeTakenThrough ?? 0 }
         set { reserveDetails().pointee.noticeTakenThrough = newValue }
     }
 
-    /// STO-1: the connection has told all notices up to this stream ID.
+    /// This connection has told all notices up to here (STO-1).
     var toldLast: UInt64 { max(toldThrough, toldNotice) }
-    /// STO-1: the stream ID of the known discards' notice until the connection tells the notice; then the highest number.
-    /// The lowest mark stays below, because a client drops a notice up to the lowest mark.
+    /// Stream ID of the discard notice while it is undelivered, otherwise `.max` (STO-1). The lowest mark must stay below it,
+    /// because a client drops notices up to the lowest mark.
     var untoldFrom: UInt64 { notice > toldLast ? notice : .max }
-    /// STO-1: the project's last message when the doze began.
+    /// The project's last message when the doze began (STO-1).
     var dozingFrom: UInt64 {
         get { details?.pointee.dozingFrom ?? 0 }
         set { reserveDetails().pointee.dozingFrom = newValue }
     }
-    /// STO-1: the number of plain messages that the doze holds back. Expired messages stay in the count.
+    /// How many messages that aren't collapsible the doze holds back, including those that have expired (STO-1).
     var heldCount: Int {
         get { details?.pointee.heldCount ?? 0 }
         set { reserveDetails().pointee.heldCount = newValue }
     }
 
-    /// STO-1: the project's last message when the session asked the store for the discards of the doze.
+    /// The project's last message when the session asked the store what the doze discards (STO-1).
     var askedThrough: UInt64 {
         get { details?.pointee.askedThrough ?? 0 }
         set { reserveDetails().pointee.askedThrough = newValue }
@@ -220,7 +219,7 @@ struct DeviceSession {
 
     // MARK: Flags
 
-    /// PRI-1: the device is in doze, so the lanes of normal priority are closed.
+    /// The device dozes, so the lanes of normal priority are closed (PRI-1).
     var isDozing: Bool {
         get { flags.contains(.dozing) }
         set { set(.dozing, newValue) }
@@ -229,45 +228,44 @@ struct DeviceSession {
         get { flags.contains(.throttled) }
         set { set(.throttled, newValue) }
     }
-    /// The store has a row for this connection, and has applied the departures of the connections before.
+    /// The store has this connection's row, and has applied the departures of earlier ones.
     var isStored: Bool {
         get { flags.contains(.stored) }
         set { set(.stored, newValue) }
     }
-    /// OPS-7: a notice of discards was told before the store knew of the connection. The store may give the notice
-    /// another stream ID with the news of the connection (see `Absences`).
+    /// A notice was told before the store knew of the connection. When the store hears of it, it may give the notice another
+    /// stream ID (OPS-7, see `Absences`).
     var isToldEarly: Bool {
         get { flags.contains(.toldEarly) }
         set { set(.toldEarly, newValue) }
     }
-    /// The session does not read its mailbox before the store has answered.
+    /// Don't read the mailbox until the store has answered.
     var waitsForStore: Bool {
         get { flags.contains(.waitingForStore) }
         set { set(.waitingForStore, newValue) }
     }
-    /// STO-1: the session has asked the store for the discards of the doze, and has no answer yet.
+    /// The store was asked what the doze discards and hasn't answered yet (STO-1).
     var isOverfull: Bool {
         get { flags.contains(.overfull) }
         set { set(.overfull, newValue) }
     }
-    /// The store has not yet ended a connection of the instance from an earlier run of the broker.
+    /// The store hasn't yet ended the instance's connection from an earlier run of the broker.
     var hasLostConnection: Bool {
         get { flags.contains(.lost) }
         set { set(.lost, newValue) }
     }
-    /// The first reading of the log takes the state from the store. The state at the time of attaching may
-    /// be older.
+    /// The first reading takes the state from the store again, because the one from attaching may be out of date.
     var isStale: Bool {
         get { flags.contains(.stale) }
         set { set(.stale, newValue) }
     }
-    /// The lowest mark has risen since the last CONFIRMED frame to the device.
+    /// The lowest mark has risen since the last CONFIRMED frame.
     var isUnconfirmed: Bool {
         get { flags.contains(.unconfirmed) }
         set { set(.unconfirmed, newValue) }
     }
 
-    /// GW-11: the session belongs to the door to push services.
+    /// The session belongs to the door to push services (GW-11).
     var isBridge: Bool {
         get { flags.contains(.bridge) }
         set { set(.bridge, newValue) }
@@ -282,14 +280,14 @@ struct DeviceSession {
     var closed: LaneSet {
         (isDozing ? .normal : LaneSet()).union(isThrottled ? .collapsible : LaneSet())
     }
-    /// The session has finished its first catch-up.
+    /// The first catch-up is over.
     var isSettled: Bool { awayFrom == .max }
-    /// STO-1: the discards of the absence before the connection are known. After the first catch-up the store has no
-    /// discards to add, because no further absence begins while the instance has a connection.
+    /// We know what the absence discarded (STO-1). After the first catch-up nothing is added, because there is no new absence
+    /// while the instance is connected.
     var isDecided: Bool { isStored || isSettled }
 
-    /// The start of the next reading of the mailbox. The reading skips acknowledged messages, messages before the last discard,
-    /// and messages that were delivered in every lane and do not count against the limit of stored messages (STO-1).
+    /// Where the next reading starts. It skips what is acknowledged, what lies before the last discard, and what was delivered
+    /// in every lane and doesn't count towards the limit of stored messages (STO-1).
     func readAfter(_ delivered: LaneMarks) -> MessageSequence {
         MessageSequence(
             max(
@@ -297,15 +295,15 @@ struct DeviceSession {
                 discardedThrough))
     }
 
-    /// The known discards without an acknowledged notice. A notice of later discards too (STO-2) lies behind
-    /// messages, so marks may pass the discards before the notice is acknowledged.
+    /// The discards whose notice isn't acknowledged. If the notice covers later discards too (STO-2) it comes after messages,
+    /// so marks may pass the discards first.
     var discarded: (count: UInt64, through: MessageSequence)? {
         guard notice > noticeTakenThrough else { return nil }
         return (discardedCount, MessageSequence(discardedThrough))
     }
 }
 
-/// Properties of an instance that are equal in all instances of its app.
+/// What all instances of an app have in common.
 struct InstanceKind: Hashable {
     var app: AppNumber
     var platform: Platform
@@ -313,8 +311,8 @@ struct InstanceKind: Hashable {
     var appKey: CollapseDigest
 }
 
-/// The numbered kinds of all instances with a connection to a loop, past connections included. A session holds
-/// the number, 4 bytes. A loop has at most as many kinds as apps exist.
+/// The kinds of all instances that are or were connected to a loop, numbered: a session holds only the number, 4 bytes. There
+/// are at most as many kinds as apps.
 struct InstanceKinds {
     private var kinds: [InstanceKind] = []
     private var numbers: [InstanceKind: UInt32] = [:]

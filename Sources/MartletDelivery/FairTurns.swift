@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns among numbers with work: a deficit round robin. A turn gives a number a credit in proportion to the
-// number's weight. The number is served until the credit is used up. Service beyond the credit is a debt, which
-// later turns pay first. So shares are exact in the long run, however much a single service costs. A number alone
-// in the round has no debt, so the next number begins on equal terms. A number without work is not in the round and
-// costs no time. Rests on MartletBase.
+// Turns among numbers that have work: a deficit round robin. A turn gives a number credit in proportion to its weight, and
+// it is served until the credit is used up. What it gets beyond that is a debt, which its next turns pay first. So in the
+// long run shares are exact, however much a single service costs. A number that is alone has no debt, so the next one to
+// come starts on equal terms. A number without work isn't in the round and costs nothing. Rests on MartletBase.
 
 import MartletBase
 import MartletEngine
 
 /// A round of numbers, in order of insertion.
 struct FairTurns: ~Copyable {
-    /// The credit of a turn at weight 1, in the unit of the charged costs. The quantum is small, so that no number
-    /// waits long, but worth the fixed cost of a turn.
+    /// A turn's credit at weight 1, in the unit of the costs. Small enough that nobody waits long, large enough to be worth the
+    /// fixed cost of a turn.
     let quantum: Int
     private struct Entry {
         var next: UInt32
@@ -44,7 +43,7 @@ struct FairTurns: ~Copyable {
 
     var last: UInt32 { first == .nothing ? .nothing : entries[Int(first)].previous }
 
-    /// Adds a number with work. Each number in the round has a turn before the new number's first turn.
+    /// Adds a number that has work. Everyone in the round has a turn before its first.
     mutating func insert(_ number: UInt32, weight: Int) {
         invariant(weight > 0, "A number with work has a weight.")
         reserve(Int(number))
@@ -62,7 +61,7 @@ struct FairTurns: ~Copyable {
         entries[Int(first)].previous = number
     }
 
-    /// Removes a number without further work, and forgives its debt.
+    /// Removes a number that has no more work, and forgives its debt.
     mutating func remove(_ number: UInt32) {
         invariant(count > 0, "A number that leaves the round was in the round.")
         count -= 1
@@ -80,7 +79,7 @@ struct FairTurns: ~Copyable {
         giveTurn()
     }
 
-    /// The number with the turn, until its credit is used up; nil for an empty round.
+    /// Whose turn it is, until the credit is used up; nil if the round is empty.
     mutating func next() -> UInt32? {
         guard current != .nothing else { return nil }
         invariant(count > 0, "A round with a turn has a number.")

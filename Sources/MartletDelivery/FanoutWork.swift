@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The work of a fanout in progress on a loop: messages, frame, walk and counts. Rests on FrameArena.
+// A fanout in progress on a loop: its messages, their frames, its walk and its counts. Rests on FrameArena.
 
 import MartletBase
 package import MartletEngine
 import MartletRows
 
-/// A fanout in progress on a loop: a message, or several consecutive messages with the same recipients. The frames
-/// of several messages are contiguous, so each recipient is looked at once and gets one run of bytes.
+/// A fanout in progress on a loop: one message, or several in a row with the same recipients. Their frames lie next to each
+/// other, so each recipient is looked at once and gets one run of bytes.
 struct FanoutWork {
     struct Part {
         var sequence: MessageSequence
@@ -15,11 +15,11 @@ struct FanoutWork {
         var frameBytes: UInt32
         var expires: Instant
         var isExpired = false
-        /// Sessions for which the message was queued by itself, outside a run.
+        /// Sessions that the message was queued for on its own, outside a run.
         var sentAlone = 0
     }
 
-    /// The fanout of the first message. Recipients and position are equal for all messages.
+    /// The first message's fanout. All messages have the same recipients and position.
     let fanout: Fanout
     /// The frames of all messages.
     private(set) var frame: FrameReference
@@ -30,27 +30,27 @@ struct FanoutWork {
     let position: MessageSequence
     /// The lane of the first message.
     let lane: Lane
-    /// The number of stored collapsible messages: each takes a token of the throttle (COL-4).
+    /// Stored collapsible messages: each takes a token of the throttle (COL-4).
     private(set) var tokenCount: Int64
-    /// Each message by itself; empty while the work has only one message.
+    /// Each message by itself; empty while there is only one.
     private(set) var parts: [Part] = []
     /// Whether one of several messages has expired.
     private(set) var hasExpired = false
-    /// The earliest expiry among the messages that have not expired.
+    /// When the next message expires.
     private var nextExpiry: Instant
-    /// The arrival number, which rises with each fanout of the project on the loop.
+    /// Each fanout of the project on this loop has a higher one.
     var arrival: UInt32
-    /// No session counts as visited for the work yet, so further messages may join.
+    /// No session has been visited for it yet, so more messages may join.
     var isUntouched = true
-    /// The walk's block, as an index in the recipients' directory, and the step inside the block (`nextStep`).
+    /// The walk's block, an index in the recipients' directory; `nextStep` is the step in that block.
     var nextBlock = 0
     var nextStep: UInt32 = 0
-    /// Messages queued for sessions.
+    /// Messages queued.
     private var sentCount = 0
-    /// Deliveries not yet told to the progress of the messages.
+    /// Deliveries that the messages' progress doesn't show yet.
     private var untoldDeliveries = 0
     private var toldBlocks = 0
-    /// The progress of the messages behind the first.
+    /// Progress of the messages after the first.
     private var joinedProgress: [FanoutProgress] = []
 
     /// The longest run, in bytes: an eighth of a session's queue, so that a run seldom lacks room.
@@ -68,7 +68,7 @@ struct FanoutWork {
         nextExpiry = fanout.header.expires
     }
 
-    /// MSG-10: cancels a message, which then goes to no further session.
+    /// Cancels a message: it goes to no more sessions (MSG-10).
     mutating func cancel(_ sequence: MessageSequence) {
         if parts.isEmpty {
             if last == sequence { nextExpiry = .longPast }
@@ -80,11 +80,11 @@ struct FanoutWork {
         }
     }
 
-    /// Marks messages with an expiry up to `now`. A message that is not stored does not expire on its way.
+    /// Marks messages that have expired by `now`. One that isn't stored doesn't expire on its way.
     /// - Returns: whether all messages have expired.
     mutating func dropExpired(_ now: Instant) -> Bool {
         guard last.isStored, nextExpiry <= now else { return false }
-        // A message that joined now would miss the sessions that were skipped because of the expiry.
+        // Anything that joined now would miss the sessions that we have skipped because of this.
         isUntouched = false
         guard !parts.isEmpty else { return true }
         hasExpired = true
@@ -111,13 +111,13 @@ struct FanoutWork {
         untoldDeliveries += count
     }
 
-    /// Notes for how many sessions, 0 or 1, the message at a place was queued by itself.
+    /// Notes that the message at a place was queued on its own, for 0 or 1 sessions.
     mutating func noteEach(_ count: Int, _ place: Int) {
         invariant(count == 0 || count == 1, "A session gets a message once.")
         if count > 0 { parts[place].sentAlone += count }
     }
 
-    /// Calls `body` with each message and the number of sessions that the message was queued for.
+    /// Calls `body` with each message and how many sessions it was queued for.
     func forEachSent(_ body: (MessageSequence, Int) -> Void) {
         guard !parts.isEmpty else { return body(first, sentCount) }
         let inRuns = sentCount - parts.reduce(0) { $0 + $1.sentAlone }
@@ -129,8 +129,8 @@ struct FanoutWork {
 
     // MARK: Progress (FAN-8)
 
-    /// Adds the walked blocks and the deliveries since the last call to the progress of the messages. Each message
-    /// counts an equal part of the deliveries.
+    /// Adds what was walked and delivered since the last call to the messages' progress. Each message gets an equal part of the
+    /// deliveries.
     mutating func tellProgress() {
         let blocks = nextBlock - toldBlocks
         invariant(blocks >= 0 && untoldDeliveries >= 0, "A walk goes forward.")
@@ -152,7 +152,7 @@ struct FanoutWork {
 
     // MARK: Several messages
 
-    /// Adds a message if the message can be delivered together with the messages of the work.
+    /// Adds a message, if it can be delivered together with the others.
     mutating func join(_ next: Fanout, _ nextFrame: FrameReference) -> Bool {
         guard isUntouched, next.recipients.isSame(as: fanout.recipients),
             frame.chunk == nextFrame.chunk, frame.offset &+ frame.length == nextFrame.offset,
@@ -187,12 +187,12 @@ struct FanoutWork {
 }
 
 extension Instant {
-    /// The earliest instant: the expiry of a cancelled message.
+    /// The earliest instant there is: when a cancelled message expires.
     fileprivate static let longPast = Instant(rawValue: .min)
 }
 
 extension Recipients {
-    /// Whether two values are known to have equal recipients without a look at the members.
+    /// Whether we can tell without looking at the members that the recipients are the same.
     fileprivate func isSame(as other: Recipients) -> Bool {
         switch (self, other) {
         case (.one(let mine), .one(let other)): mine == other
@@ -203,7 +203,7 @@ extension Recipients {
 }
 
 extension Fanout {
-    /// The kind of the fanout's frame: a message to one instance has a frame of its own.
+    /// What kind of frame the fanout needs: a message for one instance has its own.
     package var frameKind: FrameKind {
         if case .one = recipients { .direct } else { .shared }
     }

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory of encoded frames until they are sent. A frame is written once, directly behind the frame before, and
-// all recipients refer to the bytes. So fanouts to the same instances are one run of bytes for each instance, and
-// leave in one send without a copy. Chunks have reference counts: a chunk without references is used again. Rests
-// on MartletBase.
+// Keeps encoded frames until they are sent. A frame is written once, directly after the one before, and all recipients
+// refer to it. So several fanouts to the same instances are one run of bytes for each, and leave in one send without
+// a copy. Chunks are reference-counted and reused when nobody refers to them. Rests on MartletBase.
 
 import MartletBase
 
-/// Chunks of frames with reference counts. Not thread-safe: one per loop.
+/// Reference-counted chunks of frames. Not thread-safe: one per loop.
 struct FrameArena: ~Copyable {
-    /// Bytes of a chunk: room for the longest frame. Larger chunks pin more memory for a slow consumer; smaller
-    /// chunks break runs of frames apart.
+    /// Bytes of a chunk: room for the longest frame. With larger ones a slow consumer would pin more memory; smaller ones break
+    /// up runs of frames.
     static let bytesPerChunk = 260 * 1024
 
     struct Chunk {
@@ -22,20 +21,20 @@ struct FrameArena: ~Copyable {
     private var chunkCapacity: Int
     private(set) var chunkCount = 0
     private var free: [UInt32] = []
-    /// Chunk numbers whose memory went back to the allocator.
+    /// Numbers of chunks whose memory went back to the allocator.
     private var releasedNumbers: [UInt32] = []
-    /// The places of the next frames, by kind.
+    /// Where the next frame goes, by kind.
     private var shared = Place()
     private var direct = Place()
 
     private struct Place {
-        /// `nothing`: the place has no chunk and counts as full.
+        /// `nothing` if there is no chunk, which counts as full.
         var chunk: UInt32 = .nothing
-        /// Bytes written in the chunk.
+        /// Bytes written to the chunk.
         var used = FrameArena.bytesPerChunk
     }
 
-    /// Free chunks kept for later use. Further chunks go back to the allocator.
+    /// Free chunks to keep for later. More go back to the allocator.
     private static let freeChunksMax = 16
 
     init() {
@@ -51,7 +50,7 @@ struct FrameArena: ~Copyable {
         chunks.deallocate()
     }
 
-    /// Bytes of all chunks, in use or kept for later use.
+    /// Bytes of all chunks, in use or kept for later.
     var byteCount: Int { (chunkCount - releasedNumbers.count) * Self.bytesPerChunk }
 
     /// Reserves room for `count` bytes. The caller writes the bytes at once and then calls `take`.
@@ -71,8 +70,8 @@ struct FrameArena: ~Copyable {
             start: chunks[Int(place.chunk)].base + place.used, count: count)
     }
 
-    /// The given place, or the start of a chunk. A chunk without frames to send is used again, so that a loop with
-    /// little to do stays in a few pages.
+    /// The given place, or the start of a chunk. A chunk that has nothing left to send is reused, so that a loop with little to
+    /// do stays within a few pages.
     private mutating func fit(_ count: Int, in place: Place) -> Place {
         invariant(count <= Self.bytesPerChunk, "A frame fits into a chunk.")
         if isUnused(place) { return Place(chunk: place.chunk, used: 0) }
@@ -82,8 +81,7 @@ struct FrameArena: ~Copyable {
         return next
     }
 
-    /// Turns the first `count` bytes of the room reserved last into a frame. A caller that keeps the reference
-    /// retains the chunk.
+    /// Makes the first `count` bytes of what was reserved last a frame. If you keep the reference, retain the chunk.
     mutating func take(_ count: Int, _ kind: FrameKind) -> FrameReference {
         switch kind {
         case .shared: Self.take(count, in: &shared)
@@ -118,14 +116,14 @@ struct FrameArena: ~Copyable {
 
     // MARK: Invariants
 
-    /// Adds the references of the places of the next frames.
+    /// Adds the references that the next frames' places hold.
     func countPlaces(in references: inout [Int]) {
         for place in [shared, direct] where place.chunk != .nothing {
             references[Int(place.chunk)] += 1
         }
     }
 
-    /// The first chunk with another count than these references; nil: there is none.
+    /// The first chunk whose count isn't that of these references, if there is one.
     func brokenCount(_ references: [Int]) -> String? {
         let unused = Set(free + releasedNumbers)
         for (number, count) in references.enumerated() {
@@ -149,7 +147,7 @@ struct FrameArena: ~Copyable {
         releasedNumbers.append(chunk)
     }
 
-    /// Gives back the chunks without frames to send.
+    /// Gives back the chunks that have nothing left to send.
     mutating func releaseMemory() {
         for chunk in free { giveBack(chunk) }
         free.removeAll()
@@ -163,12 +161,12 @@ struct FrameArena: ~Copyable {
         }
     }
 
-    /// Whether the place has the only reference to the chunk.
+    /// Whether only this place refers to the chunk.
     private func isUnused(_ place: Place) -> Bool {
         place.chunk != .nothing && chunks[Int(place.chunk)].references == 1
     }
 
-    /// A chunk with a single reference, from the place to be filled.
+    /// A chunk to fill, with a reference from its place only.
     private mutating func takeChunk() -> UInt32 {
         if let index = free.popLast() {
             invariant(chunks[Int(index)].references == 0, "A free chunk has no frames.")
@@ -194,8 +192,7 @@ struct FrameArena: ~Copyable {
     }
 }
 
-/// The kinds of frames. Frames of one kind lie directly behind each other, so that a run of them can leave as one
-/// piece.
+/// Frames of one kind lie directly after each other, so that a run of them can leave as one piece.
 package enum FrameKind: Sendable {
     /// A frame for the recipients of a fanout.
     case shared
@@ -203,7 +200,7 @@ package enum FrameKind: Sendable {
     case direct
 }
 
-/// An encoded frame, or a run of contiguous frames, in the arena.
+/// An encoded frame in the arena, or a run of them.
 struct FrameReference {
     var chunk: UInt32
     var offset: UInt32

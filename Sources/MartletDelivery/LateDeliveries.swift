@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Late messages: messages that a device receives after messages with higher stream IDs, because a doze or the
-// throttle had held them back. A device may send a cumulative acknowledgement before a late message arrives.
-// So the acknowledgement counts for the messages that arrived before the named message (TTL-4). Rests on Lane.
+// Keeps track of late messages, those that a device gets after higher stream IDs because a doze or the throttle held them
+// back. The device may have sent a cumulative acknowledgement before a late message arrived. That is why it covers only
+// what arrived before the message that it names (TTL-4). Rests on Lane.
 
 import MartletBase
 import MartletEngine
 
-/// The late messages of one connection. An episode ends with the first acknowledgement that names a message above
-/// its barrier.
+/// One connection's late messages. An episode ends with the first acknowledgement that names a message above its barrier.
 struct LateDeliveries {
-    /// Late messages of one lane behind the same message. Delivery keeps the order of a lane, so a later
-    /// episode of a lane has the higher stream IDs.
+    /// Late messages of one lane that came after the same message. Delivery keeps each lane in order, so a lane's later
+    /// episodes have higher stream IDs.
     private struct Episode {
         let lane: Lane
-        /// The highest stream ID on the connection before the episode.
+        /// The connection's highest stream ID before the episode.
         var barrier: UInt64
-        /// The last stream ID of the lane before the episode.
+        /// The lane's last stream ID before the episode.
         let cap: UInt64
     }
 
-    /// The most episodes of one lane. Further late messages join the last episode. The price is a second delivery
-    /// of some messages after a reconnect.
+    /// Most episodes of a lane. More late messages join the last one. The price: after a reconnect, some messages may be
+    /// delivered again.
     private static let episodesPerLaneMax = 8
     private var episodes: [Episode] = []
 
@@ -42,13 +41,13 @@ struct LateDeliveries {
         }
     }
 
-    /// - Returns: the last stream ID of a lane that a cumulative acknowledgement counts for.
+    /// - Returns: up to which of a lane's stream IDs a cumulative acknowledgement reaches.
     func cap(of through: UInt64, in lane: Lane) -> UInt64 {
         let first = episodes.first { $0.lane == lane && $0.barrier >= through }
         return min(through, first?.cap ?? .max)
     }
 
-    /// Ends the episodes that an acknowledgement counts for.
+    /// Ends the episodes that an acknowledgement covers.
     mutating func acknowledged(_ through: UInt64) {
         episodes.removeAll { $0.barrier < through }
     }

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reading of a session's mailbox and the result, as values that travel between delivery and its caller, because
-// the caller has the store. A reading takes the instance's log entry by entry, over several turns for a long log. A
-// plan, made from the reading, lists the messages to queue, in order. Rests on MailboxReplay.
+// A reading of a session's mailbox, and the plan that comes of it. Both are values that travel between delivery and its
+// caller, because the caller has the store. A reading goes through the instance's log entry by entry, a long one in several
+// turns. The plan lists what to queue, in order. Rests on MailboxReplay.
 
 package import MartletBase
 import MartletEngine
 package import MartletRows
 
-/// A reading of a session's log, with the replay so far.
+/// A reading of a session's log, and its replay so far.
 package struct MailboxReading: Sendable {
     /// Number of the session.
     package let index: UInt32
     /// Instance whose log is read.
     package let owner: MailboxOwner
-    /// Holder of the ordinal on whose connection the log is read.
+    /// The ordinal's holder on whose connection the log is read.
     package let holder: Holder
-    /// The caller reads the log behind this sequence.
+    /// The caller goes on reading after this sequence.
     package internal(set) var after: MessageSequence
     let connectionNumber: UInt64
     let acknowledged: LaneMarks
     let delivered: LaneMarks
-    /// Stream IDs named by the device as taken.
+    /// Stream IDs that the device has named as taken.
     let taken: Set<UInt64>
     let awayFrom: MessageSequence
-    /// STO-1: the last discarded message known at the beginning of the reading.
+    /// The last discarded message that was known when the reading began (STO-1).
     let discardedThrough: UInt64
     var replay: MailboxReplay
     var addedCount = 0
@@ -37,8 +37,7 @@ package struct MailboxReading: Sendable {
         if entry.content == .message(collapse: nil), entry.sequence <= delivered[lane],
             awayFrom.rawValue == .max
         {
-            // A delivered message that is not collapsible has no effect here, because without an absence there are
-            // no discards.
+            // It was delivered and isn't collapsible. Without an absence nothing is discarded, so it has no effect.
             return
         }
         var entry = entry
@@ -50,12 +49,12 @@ package struct MailboxReading: Sendable {
     }
 }
 
-/// The messages and notices for a session from its mailbox, in order.
+/// What a session gets from its mailbox, in order.
 package struct MailboxPlan: Sendable {
     /// An entry to deliver, or a notice of discarded messages.
     package enum Step: Sendable {
         case message(LogEntry)
-        /// STO-1: a notice of `count` discarded messages, with the notice's stream ID.
+        /// A notice that `count` messages were discarded, with its stream ID (STO-1).
         case deleted(through: MessageSequence, count: UInt64)
     }
 
@@ -63,29 +62,29 @@ package struct MailboxPlan: Sendable {
     package let index: UInt32
     /// Instance whose log the plan is for.
     package let owner: MailboxOwner
-    /// Messages and notices, in the order of delivery.
+    /// Messages and notices, in order of delivery.
     package let steps: [Step]
-    /// STO-1: the overflow of the replay (see `MailboxReplay`).
+    /// The replay's overflow (STO-1, see `MailboxReplay`).
     let overflow: (count: UInt64, through: MessageSequence)?
-    /// The sequence up to which all messages were considered.
+    /// Everything up to here has been considered.
     let through: MessageSequence
     /// Whether the plan covers the log to the end of the snapshot.
     let isWhole: Bool
-    /// The first message held back in each closed lane.
+    /// The first message that each closed lane holds back.
     var heldFrom = LaneMarks(MessageSequence(.max))
     var heldLanes: LaneSet = []
-    /// The number of messages that are not collapsible and wait for the end of a doze.
+    /// How many messages that aren't collapsible wait for the end of a doze.
     var heldCount = 0
-    /// The last message that is not collapsible and waits for the end of a doze.
+    /// The last of them.
     var heldThrough = MessageSequence.none
 }
 
-/// The answer to an offered message of a plan.
+/// The answer to a plan's message.
 package enum MailboxOffer: Sendable {
-    /// The message can be queued now.
+    /// Queue it now.
     case open
-    /// The message's lane is closed, so the session gets the message later.
+    /// Its lane is closed, so the session gets it later.
     case held
-    /// The session has enough bytes queued, and reads the mailbox again when the queue is empty.
+    /// The session has enough queued, and reads on when its queue is empty.
     case full
 }

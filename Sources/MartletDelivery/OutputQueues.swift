@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The frames waiting to be sent, per session: a chain of segments with references into the arena. One table holds
-// the segments of all sessions. A frame directly behind the last queued frame only makes the last segment longer.
-// So a run of frames costs each session one segment and one send. An idle session holds no segment. Queues are
-// bounded: past the bound no frame is queued, and the caller marks the session as behind. Rests on FrameArena.
+// The frames that each session has to send: a chain of segments that refer to the arena. One table holds the segments of all
+// sessions. A frame that lies directly after the last queued one just makes the last segment longer, so a run of frames
+// costs a session one segment and one send. An idle session has no segment. Queues are bounded: when one is full nothing
+// more is queued, and the caller marks the session as behind. Rests on FrameArena.
 //
 //   session ─► head ─► segment ─► segment ─► tail          segment = chunk, offset, length, next
 //              └ in flight: the first `inFlightBytes` ┘
@@ -40,7 +40,7 @@ struct Segment {
 }
 
 extension UInt32 {
-    /// The number for no segment, no session and no chunk.
+    /// Stands for no segment, no session or no chunk.
     @inline(__always) static var nothing: UInt32 { .max }
 }
 
@@ -52,10 +52,10 @@ struct OutputQueues: ~Copyable {
     private var freeSegment: UInt32
     private(set) var usedSegments = 0
     private let sessions: UnsafeMutablePointer<Session>
-    /// Sessions with frames to send and no send in flight, each at most once.
+    /// Sessions that have frames to send and no send in flight, each at most once.
     private var ready = SessionRing()
 
-    /// Segments of the table when no session has a segment.
+    /// Size of the table while no session needs a segment.
     private static let segmentCapacityMin = 1024
 
     init(sessions: UnsafeMutablePointer<Session>) {
@@ -70,7 +70,7 @@ struct OutputQueues: ~Copyable {
 
     enum Queueing {
         case queued
-        /// The queue is at the bound, and the frame was not queued.
+        /// The queue is full, so the frame was not queued.
         case full
     }
 
@@ -102,7 +102,7 @@ struct OutputQueues: ~Copyable {
     ) -> Queueing {
         let session = sessions + Int(index)
         let bytes = Int(session.pointee.queuedBytes) + Int(frame.length)
-        // An empty queue takes a frame of any length.
+        // Into an empty queue a frame of any length will go.
         guard
             session.pointee.segmentCount == 0
                 || (bytes <= bytesMax && Int(session.pointee.segmentCount) < segmentsMax)
@@ -136,7 +136,7 @@ struct OutputQueues: ~Copyable {
         ready.append(index)
     }
 
-    /// Sessions with frames to send and no send in flight. Sessions closed meanwhile may be included.
+    /// How many sessions have frames to send and no send in flight. Some may have been closed by now.
     var readyCount: Int { ready.count }
 
     /// Takes the next session with frames to send.
@@ -146,7 +146,7 @@ struct OutputQueues: ~Copyable {
                 sessions[Int(index)].flags.contains(.ready),
                 "A session is in the ring of ready sessions once.")
             sessions[Int(index)].flags.remove(.ready)
-            // The session may have been closed meanwhile.
+            // It may have been closed by now.
             if sessions[Int(index)].queuedBytes > 0, sessions[Int(index)].inFlightBytes == 0 {
                 return index
             }
@@ -154,7 +154,7 @@ struct OutputQueues: ~Copyable {
         return nil
     }
 
-    /// Writes a session's queued frames into `vectors` and marks the bytes as in flight.
+    /// Writes a session's queued frames into `vectors`, and marks them as in flight.
     /// - Returns: the number of vectors.
     mutating func gather(
         _ index: UInt32, into vectors: UnsafeMutableBufferPointer<iovec>
@@ -178,7 +178,7 @@ struct OutputQueues: ~Copyable {
         return count
     }
 
-    /// Ends the send in flight after `byteCount` bytes. A session with bytes left is ready again.
+    /// The send in flight is done after `byteCount` bytes. If any are left, the session is ready again.
     mutating func sent(_ index: UInt32, byteCount: Int) {
         let session = sessions + Int(index)
         invariant(
@@ -188,7 +188,7 @@ struct OutputQueues: ~Copyable {
         markReady(index)
     }
 
-    /// Calls `body` with each chunk in a session's queue. A chunk may come more than once.
+    /// Calls `body` with each chunk in a session's queue, with some perhaps more than once.
     func forEachChunk(of index: UInt32, _ body: (UInt32) -> Void) {
         forEachSegment(of: index) { body($0.chunk) }
     }
@@ -201,7 +201,7 @@ struct OutputQueues: ~Copyable {
         }
     }
 
-    /// Drops all queued frames of a session whose send, if any, has ended.
+    /// Drops all of a session's queued frames. No send may be in flight.
     mutating func clear(_ index: UInt32) {
         sessions[Int(index)].inFlightBytes = 0
         drop(index, byteCount: sessions[Int(index)].queuedBytes)
@@ -236,7 +236,7 @@ struct OutputQueues: ~Copyable {
         }
     }
 
-    /// Gives back memory that many queues at once have needed.
+    /// Gives back memory that only many queues at once need.
     mutating func releaseMemory() {
         arena.releaseMemory()
         ready.releaseMemory()
@@ -266,8 +266,8 @@ struct OutputQueues: ~Copyable {
     }
 }
 
-/// Session numbers in order, each at most once. A flag in the session prevents a second entry and outlives the
-/// session, so the ring never has more entries than there are sessions.
+/// Session numbers in order, each at most once. A flag in the session prevents a second entry. The flag outlives the session,
+/// so the ring never has more entries than there are sessions.
 struct SessionRing: ~Copyable {
     private var slots: UnsafeMutablePointer<UInt32>
     /// The number of slots, a power of two.

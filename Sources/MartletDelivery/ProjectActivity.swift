@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a project has a loop to itself. Deferrable work, such as mailbox readings, then goes at full speed
-// (FAN-4). Where other projects have messages, the work rests now and then, because messages go first. Rests on
-// MartletBase.
+// Tells whether a project has a loop to itself. If so, work that can wait, such as mailbox readings, goes at full speed
+// (FAN-4). If others have messages it rests now and then, because messages go first. Rests on MartletBase.
 
 import MartletBase
 import MartletEngine
 
-/// The two projects with the latest messages on a loop.
+/// The two projects that last had messages on a loop.
 struct ProjectActivity {
-    /// How long after its last message a project counts as active.
+    /// A project counts as active for so long after its last message.
     private static let activeMilliseconds: Int64 = 100
 
     private struct Sight {
@@ -18,7 +17,7 @@ struct ProjectActivity {
     }
 
     private var latest = Sight()
-    /// The latest project other than `latest.project`.
+    /// The last one other than `latest.project`.
     private var other = Sight()
 
     mutating func note(_ project: ProjectNumber, _ now: Instant) {

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The load of each project on a loop, for the broker's metrics. Rests on ProjectTable.
+// Each project's load on a loop, for the broker's metrics. Rests on ProjectTable.
 
 package import MartletBase
 import MartletBits
 import MartletEngine
 
-/// The load of a project on a loop, or on several loops after `add`.
+/// A project's load on a loop, or on several after `add`.
 package struct ProjectLoad: Sendable {
     /// Project of the load.
     package var project: ProjectNumber
     /// Connected instances.
     package var connectionCount = 0
-    /// EMB-3: instances that connected since the loop began. A new connection of a connected instance counts again.
+    /// Connections since the loop began, including those of instances that were connected already (EMB-3).
     package var connectedTotal: UInt64 = 0
-    /// Messages queued by fanouts for the project's connections since the loop began.
+    /// Messages that fanouts have queued for it since the loop began.
     package var deliveredCount: UInt64 = 0
-    /// Bytes of the chunks held by the project's connections at the last measurement.
+    /// Bytes of the chunks that its connections held at the last measurement.
     package var frameBytes = 0
 
-    /// Makes a load of zero.
+    /// No load.
     package init(_ project: ProjectNumber) { self.project = project }
 
     /// Adds the project's load on another loop.
@@ -32,7 +32,7 @@ package struct ProjectLoad: Sendable {
 }
 
 extension Delivery {
-    /// The loads of all projects that have had a connection or a fanout on the loop.
+    /// The loads of all projects that have had a connection or a fanout here.
     package var projectLoads: [ProjectLoad] {
         var loads: [ProjectLoad] = []
         projects.forEach { project in

@@ -1,38 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The projects of a loop: connected instances and fanouts in progress. Projects with work take turns, and the
-// fanouts of a project take turns (FAN-2, FAN-3). A project without work is not looked at. Rests on FairTurns and
-// MartletBits.
+// A loop's projects: who is connected, and which fanouts are in progress. Projects with work take turns, and so do the
+// fanouts of each (FAN-2, FAN-3). A project without work costs nothing. Rests on FairTurns and MartletBits.
 
 import MartletBase
 import MartletBits
 import MartletEngine
 import MartletRows
 
-/// The state of a project on a loop.
+/// A project on a loop.
 struct ProjectDelivery: ~Copyable {
     let number: ProjectNumber
     var connected = ConnectedSet()
-    /// GW-11: the connected instances whose session belongs to the door to push services.
+    /// Connected instances whose session belongs to the door to push services (GW-11).
     var bridged = ConnectedSet()
     /// Connections of instances since the loop began.
     var connectedTotal: UInt64 = 0
-    /// The last stored message that this loop has heard of.
+    /// The last stored message that we have heard of.
     fileprivate(set) var heardThrough: UInt64 = 0
-    /// The arrival number of the last fanout that began here.
+    /// The last fanout's arrival number.
     fileprivate(set) var lastArrival: UInt32 = 0
-    /// Messages queued by the project's fanouts for sessions.
+    /// Messages that its fanouts have queued.
     var delivered: UInt64 = 0
-    /// Chunks held by the project's connections at the last measurement.
+    /// Chunks that its connections held at the last measurement.
     var chunks = ChunkSet()
     var frameBytes = 0
     var isCrowded = false
     /// The turns of the fanouts in progress, in order of arrival.
     var turns = FairTurns(quantum: 16)
-    /// TTL-2: fanouts in progress whose messages are not stored.
+    /// Fanouts in progress whose messages aren't stored (TTL-2).
     private(set) var nowOrNeverCount = 0
-    /// Room for fanouts, from the first fanout on. A project that only hears of messages, because its instances are
-    /// connected elsewhere, needs none.
+    /// Room for fanouts, allocated with the first one. A project whose instances are connected elsewhere only hears of messages
+    /// and needs none.
     private var works: UnsafeMutablePointer<FanoutWork>
     private var capacity = 0
     private var freeSlots: [UInt32] = []
@@ -62,7 +61,7 @@ struct ProjectDelivery: ~Copyable {
         heardThrough = max(heardThrough, fanout.header.sequence.rawValue)
     }
 
-    /// The sequence up to which all stored messages have been worked through on this loop.
+    /// All stored messages up to here are done on this loop.
     var finishedThrough: UInt64 {
         var slot = turns.first
         while slot != .nothing {
@@ -81,14 +80,13 @@ struct ProjectDelivery: ~Copyable {
         }
     }
 
-    /// Keeps the next message apart from the fanouts in progress, because a session has just been attached. The
-    /// fanouts in progress skip the session.
+    /// Keeps the next message apart from the fanouts in progress, which skip the session that has just been attached.
     mutating func beginAnew() {
         if turns.last != .nothing { work(turns.last).pointee.isUntouched = false }
     }
 
-    /// Adds a fanout, or joins the message to the last fanout.
-    /// - Returns: false if the message has joined the last fanout.
+    /// Adds a fanout, or lets the message join the last one.
+    /// - Returns: false if it has joined the last one.
     fileprivate mutating func add(_ fanout: Fanout, _ frame: FrameReference) -> Bool {
         if turns.last != .nothing, work(turns.last).pointee.join(fanout, frame) { return false }
         invariant(lastArrival < .max, "The fanouts are numbered anew before the numbers end.")
@@ -125,7 +123,7 @@ struct ProjectDelivery: ~Copyable {
         freeSlots.append(slot)
     }
 
-    /// Numbers the fanouts in progress from 1 on.
+    /// Renumbers the fanouts in progress from 1.
     /// - Returns: their former numbers, in order.
     fileprivate mutating func renumber() -> [UInt32] {
         var before: [UInt32] = []
@@ -140,7 +138,7 @@ struct ProjectDelivery: ~Copyable {
     }
 }
 
-/// The projects of a loop by number, with their turns. A project stays in the table, because the loop needs the last
+/// A loop's projects by number, and their turns. A project stays in the table, because the loop has to remember the last
 /// message that it has heard of.
 struct ProjectTable: ~Copyable {
     private var projects: UnsafeMutablePointer<UnsafeMutablePointer<ProjectDelivery>?>
@@ -150,8 +148,7 @@ struct ProjectTable: ~Copyable {
     private(set) var fanoutCount = 0
     private let arrivalsMax: UInt32
 
-    /// - Parameter arrivalsMax: the highest arrival number of a project's fanouts. At this number the fanouts are
-    ///   numbered anew.
+    /// - Parameter arrivalsMax: the highest arrival number of a project's fanouts, at which they are renumbered.
     init(arrivalsMax: UInt32) {
         self.arrivalsMax = arrivalsMax
         projects = .allocate(capacity: capacity)
@@ -192,8 +189,7 @@ struct ProjectTable: ~Copyable {
         }
     }
 
-    /// Whether the arrival numbers of a project are used up, so that the fanouts in progress have to be numbered
-    /// anew.
+    /// Whether a project's arrival numbers are used up, so that its fanouts in progress must be renumbered.
     func isNumberedThrough(_ project: ProjectNumber) -> Bool {
         find(project).map { $0.pointee.lastArrival >= arrivalsMax } ?? false
     }
@@ -202,8 +198,8 @@ struct ProjectTable: ~Copyable {
         self[project].pointee.renumber()
     }
 
-    /// Adds a fanout, or joins the message to the last fanout of the project.
-    /// - Returns: false if the message has joined the last fanout, which holds the frame's chunk already.
+    /// Adds a fanout, or lets the message join the project's last one.
+    /// - Returns: false if it has joined the last one, which holds the frame's chunk already.
     mutating func enqueue(_ fanout: Fanout, _ frame: FrameReference) -> Bool {
         let project = self[fanout.project]
         project.pointee.hear(fanout)
@@ -218,7 +214,7 @@ struct ProjectTable: ~Copyable {
         return true
     }
 
-    /// Sets the weight of a project with fanouts in progress: its share of the turns from now on.
+    /// Sets a project's weight, its share of the turns, while it has fanouts in progress.
     mutating func setWeight(_ project: ProjectNumber, _ weight: Int) {
         guard let found = find(project), found.pointee.turns.count > 0 else { return }
         turns.setWeight(project.rawValue, weight)
@@ -242,7 +238,7 @@ struct ProjectTable: ~Copyable {
         }
     }
 
-    /// Notes a fanout that has no work here, or is done at once.
+    /// Notes a fanout that needs no work here, or is done at once.
     mutating func skip(_ fanout: Fanout) { self[fanout.project].pointee.hear(fanout) }
 
     mutating func finish(_ slot: UInt32, of project: UnsafeMutablePointer<ProjectDelivery>) {

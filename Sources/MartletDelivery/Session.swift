@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A connection as delivery sees it: owner, position and queue. A session is a plain value in a table, addressed by
-// the connection's number: one cache line with all fields that a fanout looks at. Fields for the events of one
-// device are in DeviceSession. Rests on MartletBase.
+// A connection as delivery sees it: owner, position and queue. A plain value in a table, found by the connection's number:
+// one cache line with everything that a fanout looks at. What only one device's own events need is in DeviceSession. Rests
+// on MartletBase.
 
 import MartletBase
 import MartletEngine
@@ -11,25 +11,25 @@ import MartletEngine
 struct Session {
     struct Flags: OptionSet {
         let rawValue: UInt8
-        /// The session's number is in the ring of sessions with frames to send. The flag outlives the session.
+        /// The number is in the ring of sessions that have frames to send. Outlives the session.
         static let ready = Flags(rawValue: 1)
-        /// The session is a device's: project and ordinal are set.
+        /// A device's session: project and ordinal are set.
         static let device = Flags(rawValue: 2)
-        /// The session reads its next messages from the mailbox, and live fanouts skip the session.
+        /// The next messages come from the mailbox; live fanouts skip the session.
         static let behind = Flags(rawValue: 4)
-        /// The session's number is in the `CatchUpQueue`. The flag outlives the session.
+        /// The number is in the `CatchUpQueue`. Outlives the session.
         static let catchingUp = Flags(rawValue: 8)
-        /// The session's marks have risen and are not yet taken for the committer.
+        /// The marks have risen, and the committer hasn't been told.
         static let acknowledged = Flags(rawValue: 16)
-        /// The lanes have different positions, or some lanes are closed. The positions are in `DeviceSession`.
+        /// Lanes have different positions, or some are closed. The positions are in `DeviceSession`.
         static let split = Flags(rawValue: 32)
-        /// The session is a device's, or was a device's until `detach`: the `DeviceSession` is set.
+        /// Is a device's session, or was until `detach`: the `DeviceSession` is set.
         static let known = Flags(rawValue: 64)
-        /// A CONFIRMED frame goes with the session's next send.
+        /// The next send takes a CONFIRMED frame along.
         static let confirmable = Flags(rawValue: 128)
         /// Flags that belong to the number rather than to the session.
         static let rings: Flags = [.ready, .catchingUp]
-        /// Flags of a session for which a fanout cannot simply queue its run.
+        /// With one of these a fanout can't just queue its run.
         static let special: Flags = [.behind, .split]
     }
 
@@ -42,19 +42,18 @@ struct Session {
     var head: UInt32 = .nothing
     var tail: UInt32 = .nothing
     var queuedBytes: UInt32 = 0
-    /// Bytes of the send in flight; 0: no send is in flight.
+    /// Bytes of the send in flight; 0 if there is none.
     var inFlightBytes: UInt32 = 0
-    /// Each fanout in progress up to this arrival number was given to the session, or has skipped the session.
+    /// Fanouts in progress up to this arrival number have been here, or have skipped the session.
     var visitedThrough: UInt32 = 0
-    /// Unless the session is split: each stored message up to this sequence was queued for the session, or is for
-    /// other instances.
+    /// Unless the session is split: every stored message up to here was queued for it, or is for others.
     var deliveredThrough: UInt64 = 0
-    /// The highest stream ID queued on this connection.
+    /// The highest stream ID that was queued on this connection.
     var highestDelivered: UInt64 = 0
-    /// The project's last sequence when the device was attached. A message that is not stored and was accepted
-    /// before may be meant for another holder of the ordinal.
+    /// The project's last sequence when the device was attached. If a message that isn't stored was accepted earlier, it may be
+    /// for another holder of the ordinal.
     var attachedAt: UInt64 = 0
-    /// COL-4: the instant at which the throttle's bucket is full again, in milliseconds.
+    /// When the throttle's bucket is full again, in milliseconds (COL-4).
     var throttleFull: Int64 = 0
 }
 
@@ -73,7 +72,7 @@ struct LaneSet: OptionSet, Sendable {
 }
 
 extension LaneMarks {
-    /// Raises the marks of all lanes outside the set.
+    /// Raises the marks of all lanes that aren't in the set.
     mutating func raise(allBut closed: LaneSet, to sequence: UInt64) {
         for number in 0..<UInt8(Lane.count) {
             let lane = Lane(rawValue: number)

@@ -1,40 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A part of a project's log, read by many devices in one snapshot. Devices that come back together are mostly at
-// the same place of the log. The rows of the log and the records of the messages are read once for all devices, and
-// a device costs a look at one bit for each row. A page is a part of the log without gaps, and grows as far as a
-// device reads.
+// A page of a project's log that many devices read in one snapshot. Devices that come back together are mostly at the same
+// place in the log. So the log's rows and the messages' records are read once for all of them, and each device costs a look
+// at one bit per row. A page has no gaps, and grows as far as a device reads.
 //
-// A page covers only the recipients' blobs. A device with rows in the inbox, or with single acknowledgements, reads
-// its log by itself (`MailboxLog`). So does a device whose mailbox the rules may change. Rests on Schema.
+// It covers only the recipients' blobs. A device that has rows in the inbox, or single acknowledgements, reads its log on its
+// own (`MailboxLog`), and so does one whose mailbox the rules may change. Rests on Schema.
 
 package import MartletBase
 import MartletBits
 package import MartletEngine
 package import MartletRows
 
-/// A page of a project's log. The page ends before the snapshot.
+/// A page of a project's log. It must end before the snapshot does.
 package struct SharedLog: ~Copyable {
-    /// The result of a reading.
+    /// What a reading found.
     package enum Found {
-        /// The device has to read its log by itself: the mailbox rules apply, the device has entries outside the
-        /// recipients' blobs, or a message would come late (TTL-4).
+        /// The device must read its log on its own: the mailbox rules apply, it has entries outside the recipients' blobs, or
+        /// a message would come late (TTL-4).
         case ruled
-        /// The number of entries found; the messages to deliver are in `selected`. `isEnd`: the snapshot has no
-        /// more entries; otherwise there may be more behind `through`.
+        /// How many entries there are; the messages to deliver are in `selected`. Unless `isEnd`, there may be more after
+        /// `through`.
         case entries(Int, through: MessageSequence, isEnd: Bool)
     }
 
     private struct Row {
         let recipients: UnsafeRawBufferPointer
         let isDiscarded: Bool
-        /// The block of `members`. Most readers of a page are in one block.
+        /// The block that `members` is of. Most readers of a page are in one block.
         var block = UInt32.max
         var members = BlockView.empty
         var record = UnsafeRawBufferPointer(start: nil, count: 0)
     }
 
-    /// Rows of a page: several readings by devices at different places of the log.
+    /// Most rows of a page: enough for devices that are at different places of the log.
     package static let rowsMaxDefault = 512
 
     private let inbox: Cursor
@@ -44,24 +43,24 @@ package struct SharedLog: ~Copyable {
     private let rowsMax: Int
     private let rows: UnsafeMutablePointer<Row>
     private var rowCount = 0
-    /// The messages of the page: for each row one message per platform, in the order of the platforms.
+    /// The page's messages: for each row one per platform, in the order of the platforms.
     package let messages: UnsafeMutableBufferPointer<SharedMessage>
-    /// The selection of the last reader, as places in `messages`.
+    /// What the last reader selected, as places in `messages`.
     private let selection: UnsafeMutablePointer<UInt32>
-    /// Number of messages that the last reading selected.
+    /// How many messages the last reader selected.
     package private(set) var selectedCount = 0
-    /// Project of the present page; nil before the first page.
+    /// The page's project; nil before the first page.
     package private(set) var project: ProjectNumber?
     /// The first sequence of the page.
     private var first: MessageSequence = .none
-    /// The row of the log behind the page; nil at the end of the log.
+    /// The log's next row after the page; nil at the end of the log.
     private var next: Cursor.Entry?
-    /// Rows read from the store, for all pages.
+    /// Rows read from the store so far, over all pages.
     package private(set) var readCount = 0
 
     /// Opens cursors in a transaction, which must outlive the log.
-    /// - Parameter rowsMax: the bound on the rows of a page.
-    /// - Throws: `StorageError` if a cursor cannot be opened.
+    /// - Parameter rowsMax: most rows of a page.
+    /// - Throws: `StorageError` if a cursor can't be opened.
     package init(
         _ transaction: borrowing Transaction, rowsMax: Int = rowsMaxDefault
     ) throws(StorageError) {
@@ -75,7 +74,7 @@ package struct SharedLog: ~Copyable {
         self.recipients = recipients
         self.records = records
         self.rowsMax = rowsMax
-        // One more row, because two rows of one sequence are not parted.
+        // One more, because two rows with the same sequence stay together.
         rows = .allocate(capacity: rowsMax + 1)
         messages = .allocate(capacity: (rowsMax + 1) * Platform.allCases.count)
         selection = .allocate(capacity: rowsMax + 1)
@@ -92,12 +91,12 @@ package struct SharedLog: ~Copyable {
         UnsafeMutableBufferPointer(rebasing: messages[..<(rowCount * Platform.allCases.count)])
     }
 
-    /// The messages for the last reader, as places in `messages`, in order.
+    /// The last reader's messages, as places in `messages`, in order.
     package var selected: UnsafeBufferPointer<UInt32> {
         UnsafeBufferPointer(start: selection, count: selectedCount)
     }
 
-    /// Whether a reading can go on in the page.
+    /// Whether a reading can use this page.
     package func covers(_ reading: SharedReading) -> Bool {
         guard project == reading.owner.project, reading.after.rawValue + 1 >= first.rawValue else {
             return false
@@ -105,11 +104,11 @@ package struct SharedLog: ~Copyable {
         guard let next else { return true }
         let start = start(behind: reading.after)
         guard start == rowCount else { return start < rowsMax / 2 || rowCount < rowsMax }
-        // The cursor stands directly behind the page, because a page has no gaps.
+        // The cursor is right after the page, because a page has no gaps.
         return rowCount < rowsMax && sequence(of: next) > reading.after
     }
 
-    /// Begins a new page behind a message. The messages of the last page are not shared any more.
+    /// Begins a new page after a message. The last page's messages aren't shared any more.
     package mutating func begin(
         _ project: ProjectNumber, after: MessageSequence
     ) throws(StorageError) {
@@ -119,9 +118,8 @@ package struct SharedLog: ~Copyable {
         next = own(try recipients.seek(.sequence(first, in: project)))
     }
 
-    /// Selects the messages for a device from at most `rowsMax` rows of the page, or one more if two rows have the
-    /// last sequence.
-    /// - Throws: `StorageError` if the store cannot be read or a row is damaged.
+    /// Selects a device's messages from at most `rowsMax` rows, or one more if two rows have the last sequence.
+    /// - Throws: `StorageError` if the store can't be read or a row is damaged.
     package mutating func read(
         _ reading: SharedReading, now: Instant, rowsMax limit: Int
     ) throws(StorageError) -> Found {
@@ -181,7 +179,7 @@ package struct SharedLog: ~Copyable {
         }
     }
 
-    /// Calls `body` with a selected message, in the form for a platform.
+    /// Calls `body` with a selected message, in a platform's form.
     package func withMessage<Result>(
         at place: UInt32, on platform: Platform, _ body: (borrowing PendingMessage) -> Result
     ) throws(StorageError) -> Result {
@@ -196,7 +194,7 @@ package struct SharedLog: ~Copyable {
 
     // MARK: Rows
 
-    /// Whether the device has rows in the inbox, or single acknowledgements.
+    /// Whether the device has rows in the inbox or single acknowledgements.
     private func hasOwnRows(
         _ owner: MailboxOwner, after: MessageSequence
     ) throws(StorageError) -> Bool {
@@ -263,12 +261,12 @@ package struct SharedLog: ~Copyable {
         messages[row * Platform.allCases.count].sequence
     }
 
-    /// The last sequence of the page, or the sequence before an empty page.
+    /// The page's last sequence, or the one before it if it is empty.
     private var through: MessageSequence {
         rowCount > 0 ? sequence(rowCount - 1) : MessageSequence(first.rawValue - 1)
     }
 
-    /// The first row of the page behind a message.
+    /// The page's first row after a message.
     private func start(behind after: MessageSequence) -> Int {
         var low = 0
         var high = rowCount

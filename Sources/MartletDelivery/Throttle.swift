@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Throttles collapsible messages: one token bucket per instance, stored as the instant at which it is full again (COL-4). Also
-// the sessions that wait for their next token, by its instant. Rests on the limits.
+// Throttles collapsible messages with a token bucket per instance, stored as the instant at which it is full again (COL-4).
+// Also keeps the sessions that wait for their next token, by when it comes. Rests on the limits.
 
 import MartletBase
 import MartletBits
 import MartletEngine
 
-/// The arithmetic of the buckets, in milliseconds.
+/// The buckets' arithmetic, in milliseconds.
 struct Throttle: Sendable {
-    /// Milliseconds until a bucket gains a token; 0: the throttle is off.
+    /// Milliseconds until a bucket gains a token; 0 if the throttle is off.
     let token: Int64
     /// Milliseconds until an empty bucket is full.
     let bucket: Int64
@@ -20,19 +20,18 @@ struct Throttle: Sendable {
         bucket = token * Int64(limits.collapsibleBurst)
     }
 
-    /// The instant at which the bucket is full again, after tokens worth `cost` milliseconds are taken; nil if the
-    /// bucket has too few tokens.
+    /// When the bucket is full again after `cost` milliseconds' worth of tokens are taken; nil if it hasn't enough.
     @inline(__always)
     func taking(_ cost: Int64, from full: Int64, _ now: Int64) -> Int64? {
         let later = max(full, now) &+ cost
         return later &- now <= bucket ? later : nil
     }
 
-    /// The instant at which an empty bucket gains a token. `full`: the instant at which the bucket would be full.
+    /// When an empty bucket gains a token. `full` is when it would be full.
     func nextToken(_ full: Int64) -> Int64 { full &+ token &- bucket }
 }
 
-/// Sessions that wait for an instant, each at most once, in a heap.
+/// A heap of sessions that wait for an instant, each at most once.
 struct WakeQueue: ~Copyable {
     private struct Entry {
         var instant: Int64
@@ -40,7 +39,7 @@ struct WakeQueue: ~Copyable {
     }
 
     private var heap: [Entry] = []
-    /// Session number ↦ place in the heap, from 1 on; 0: the session does not wait.
+    /// Session number ↦ place in the heap, from 1; 0 if it doesn't wait.
     private let places: ZeroedTable<UInt32>
 
     init(capacity: Int) { places = ZeroedTable(capacity: capacity) }
@@ -80,7 +79,7 @@ struct WakeQueue: ~Copyable {
         return Int(place) - 1
     }
 
-    /// Notes the new place of a session in the heap.
+    /// Notes where a session is in the heap.
     private func note(_ place: Int) { places.base[Int(heap[place].index)] = UInt32(place) + 1 }
 
     private mutating func rise(_ start: Int) {
