@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The lease of the active node. A lease only says when another node may try to take over: the tail of the
-// log decides whether a row is accepted. Rests on NodeName. Pure.
+// The active node's lease. It only says when another node may try to take over; whether a row is accepted is decided by the
+// tail of the log. Rests on NodeName. Pure.
 
 /// The lease in the log.
 package struct Lease: Hashable, Sendable {
-    /// The epoch of the last takeover; 0: no node was active yet.
+    /// The last takeover's epoch; 0 if no node has been active yet.
     package var epoch: UInt32
-    /// nil: no node was active yet.
+    /// nil if no node has been active yet.
     package var holder: NodeName?
-    /// HOST:PORT of the holder for other nodes.
+    /// HOST:PORT where other nodes reach the holder.
     package var address: String
-    /// Time until the lease's end by the clock of the log; negative after the end.
+    /// How long it still runs, by the log's clock; negative once it is over.
     package var remaining: Duration
 
     package init(epoch: UInt32, holder: NodeName?, address: String, remaining: Duration) {
@@ -24,13 +24,13 @@ package struct Lease: Hashable, Sendable {
     package var isOver: Bool { remaining < .zero }
 }
 
-/// The claim of a node on the active role.
+/// A node's claim to the active role.
 package struct LeaseClaim: Hashable, Sendable {
     package var node: NodeName
     package var address: String
     package var life: Duration
-    /// Whether the claim holds although the lease of another node is not over. The tail of the log keeps a takeover at
-    /// any time safe; the claimant knows that the holder's process is gone.
+    /// Whether to take over although another node's lease still runs, because we know that its process is gone. That is safe:
+    /// the tail of the log protects a takeover at any time.
     package var isEarly: Bool
 
     package init(
@@ -44,13 +44,12 @@ package struct LeaseClaim: Hashable, Sendable {
     }
 }
 
-/// The time for which a holder counts on a lease, by the holder's own clock. A time is the time since any moment, by a
-/// clock without steps back.
+/// How long a holder counts on its lease, by its own clock. Times count from some moment, on a clock that never steps back.
 package struct LeaseHold: Hashable, Sendable {
     package let epoch: UInt32
     package let end: Duration
 
-    /// - Parameter start: the moment before the claim or the renewal was sent. The log's clock began later.
+    /// - Parameter start: just before the claim or renewal was sent. The log's clock started later.
     package init(epoch: UInt32, from start: Duration, life: Duration) {
         self.epoch = epoch
         end = start + life * ClusterLimits.leaseTrustedPerMille / 1000

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reasons of a log without an answer. Each sentence tells the event and the remedy. Pure.
+// Why the log didn't answer. Each sentence says what happened and what to do. Pure.
 
 package enum LogError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// No server of the log can be reached, or the connection was lost. The text has a reason for each server.
+    /// No server of the log can be reached, or the connection was lost. The text says why, for each server.
     case unavailable(String)
     /// A server did not answer in time.
     case late
-    /// A server showed rows, and did not confirm in time that the standby has the rows too. Rows of a restarted server
-    /// may be lost with the server.
+    /// A server showed rows, but didn't confirm in time that the standby has them too. After a restart such rows may be lost
+    /// with the server.
     case unconfirmed(String)
     /// The server has no log.
     case missing
-    /// The server has a log already.
+    /// The server already has a log.
     case present
-    /// The server has the log of another cluster.
+    /// The server has another cluster's log.
     case foreign
-    /// Rows after the place are no longer in the log. The log begins with the row `first`.
+    /// The rows after this place are gone. The log begins with `first`.
     case trimmed(first: UInt64)
-    /// The log has another history than the place: a standby without accepted rows has become the primary, or the
-    /// store is of another cluster.
+    /// The log's history isn't the store's: a standby that lacks accepted rows has become the primary, or the store is another
+    /// cluster's.
     case diverged(row: UInt64)
-    /// The server refused without a change.
+    /// The server refused, and nothing has changed.
     case server(code: String, text: String)
-    /// A setting cannot be used.
+    /// A setting can't be used.
     case setting(String)
 
     package var description: String {

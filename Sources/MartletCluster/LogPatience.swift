@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The time for which a node waits for the log. The limit of a call grows with a slow log: a call that is given up begins
-// anew on a new connection, and the connection costs a commit too, so with a fixed limit a log whose commits take longer
-// would never be heard. Pure.
+// How long a node waits for the log. The limit grows when the log is slow. With a fixed one we would never hear from a log
+// whose commits take longer: a call that we give up starts over on a new connection, and connecting costs a commit too.
+// Pure.
 
-/// OPS-7: the limit of the next call of the log, learnt from the calls before.
+/// The limit for the next call of the log, learnt from the calls before (OPS-7).
 package struct LogPatience: Hashable, Sendable {
-    /// Limit of the next call.
+    /// The next call's limit.
     package private(set) var limit = ClusterLimits.attempt
-    /// Time of a slow call of late.
+    /// How long slow calls have been taking lately.
     private var slowness = Duration.zero
 
     package init() {}
 
     /// A call with a commit was answered.
     package mutating func answered(after took: Duration) {
-        // A single fast call does not make a slow log a fast one.
+        // One fast call doesn't make a slow log fast.
         slowness = max(took, slowness * 3 / 4)
         limit = bounded(slowness * 4, from: ClusterLimits.attempt, to: ClusterLimits.attemptMax)
     }
@@ -26,9 +26,8 @@ package struct LogPatience: Hashable, Sendable {
         limit = min(limit * 2, ClusterLimits.attemptMax)
     }
 
-    /// Life of a lease for which the holder asks now. Between the beginnings of two renewals lie a renewal and a report,
-    /// and the second renewal takes as long again: three commits, which take three quarters of the trusted part of
-    /// the life.
+    /// The lease's life to ask for now. From the start of one renewal to the end of the next there are a renewal, a report and
+    /// a renewal: three commits, which may take three quarters of the trusted part of the life.
     package var leaseLife: Duration {
         bounded(slowness * 5, from: ClusterLimits.leaseLife, to: ClusterLimits.leaseLifeMax)
     }

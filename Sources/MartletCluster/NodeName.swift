@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a node may be called (OPS-7). A name is validated once, at the edge; code behind the edge relies on a `NodeName`. Rests
-// on ClusterLimits.
+// What a node may be called (OPS-7). A name is validated once, at the edge; from there on code relies on `NodeName`. Rests on
+// ClusterLimits.
 
 package import MartletBase
 
-/// The name of a node, chosen by the operator: 1 to 40 letters, digits, dots, hyphens and underscores.
+/// A node's name, chosen by the operator: 1 to 40 letters, digits, dots, hyphens and underscores.
 package struct NodeName: Hashable, Sendable, Comparable, CustomStringConvertible {
     package let text: String
 
-    /// - Throws: `invalidArgument` for a name with other characters, or of another length.
+    /// - Throws: `invalidArgument` for other characters, or another length.
     package init(validating text: some StringProtocol) throws(MartletError) {
         let isAllowed = text.utf8.allSatisfy { byte in
             switch byte {

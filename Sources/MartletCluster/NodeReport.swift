@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The report of each node in the log: formats of all nodes decide on the format of new rows, and places of all nodes
-// decide on the rows to keep. Rests on NodeName. Pure.
+// What each node reports to the log. The formats of all nodes decide in which format new rows are written, and their places
+// decide which rows are kept. Rests on NodeName. Pure.
 
-/// The report of a node.
+/// A node's report.
 package struct NodeReport: Hashable, Sendable {
     package var name: NodeName
     /// The run of the node's process.
     package var run: UInt32
-    /// HOST:PORT of the node for other nodes.
+    /// HOST:PORT where other nodes reach it.
     package var address: String
-    /// Formats of rows, for reading and writing.
+    /// The row formats that it can read and write.
     package var formats: ClosedRange<Int>
     /// The last row in the node's store.
     package var applied: UInt64
@@ -27,11 +27,11 @@ package struct NodeReport: Hashable, Sendable {
 }
 
 extension NodeReport {
-    /// OPS-7: the name under which connections that are of no node report: those of commands, and of a node before its
-    /// start. No node may have the name.
+    /// The name for connections that aren't a node's: those of commands, and of a node before its start. No node may have it
+    /// (OPS-7).
     package static let passingName = "martlet-command"
 
-    /// A report of no node. The place is behind all rows, so no row is kept for it.
+    /// A report that isn't a node's. Its place is after all rows, so none is kept for it.
     package static func passing(formats: ClosedRange<Int>) -> NodeReport {
         guard let name = try? NodeName(validating: passingName) else {
             fatalError("The name is valid.")
@@ -40,17 +40,16 @@ extension NodeReport {
             name: name, run: 0, address: "", formats: formats, applied: UInt64(Int64.max))
     }
 
-    /// Whether the node's process has ended by itself: its last report has no address.
+    /// Whether the node's process has ended of its own accord: its last report then has no address.
     package var hasEnded: Bool { address.isEmpty }
 }
 
-/// OPS-7: a look at the places of the nodes beside a log that goes on. A report may be a second old, so under load each
-/// node has fewer rows in its report than the log has now. So the log's row is read first, and a node's report is
-/// compared with it that is later.
+/// Compares the nodes' places with a log that goes on (OPS-7). A report may be a second old, so under load every node would
+/// seem behind. So we read the log's row first, and compare it with a report that is later.
 package struct PlaceLook: Sendable {
-    /// Least time between the reading of the log's row and a report: a node that is level has applied the row by then.
+    /// How much later the report must be than the log's row: long enough for a node that keeps up to apply the row.
     package static let leastLater = Duration.milliseconds(300)
-    /// Longest time for the nodes' next reports: reports come once a second.
+    /// How long to wait for the nodes' next reports, which come once a second.
     package static let patience = Duration.seconds(3)
 
     /// The last row before the reports.
@@ -63,8 +62,8 @@ package struct PlaceLook: Sendable {
         self.after = after
     }
 
-    /// Whether a later report of a node is still to come.
-    /// - Parameter elapsed: time between the reading of the log's row and the reading of the reports.
+    /// Whether we still have to wait for a later report.
+    /// - Parameter elapsed: time from reading the log's row to reading the reports.
     package static func awaits(_ sighting: NodeSighting, after elapsed: Duration) -> Bool {
         guard !sighting.report.hasEnded, sighting.age <= ClusterLimits.silence,
             elapsed < patience
@@ -77,13 +76,13 @@ package struct PlaceLook: Sendable {
         before > report.applied ? before - report.applied : 0
     }
 
-    /// Rows of the node that the log has not.
+    /// Rows that the node has and the log lacks.
     package func ahead(_ report: NodeReport) -> UInt64 {
         report.applied > after ? report.applied - after : 0
     }
 }
 
-/// A report with its age by the clock of the log.
+/// A report and its age, by the log's clock.
 package struct NodeSighting: Hashable, Sendable {
     package var report: NodeReport
     package var age: Duration

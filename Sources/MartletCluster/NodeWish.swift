@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The wishes of an operator, kept in the log: a node meets a wish within some seconds, wherever the operator's command
-// runs. Rests on NodeName. Pure.
+// What an operator wants of a node. Wishes are kept in the log, so a node meets them within seconds wherever the operator's
+// command runs. Rests on NodeName. Pure.
 
-/// OPS-7: a wish of the operator about a node.
+/// An operator's wish about a node (OPS-7).
 package struct NodeWish: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
-        /// The node sends its clients to other nodes, and takes no new ones until the wish is withdrawn or the node's
-        /// process ends.
+        /// The node sends its clients to other nodes, and takes no new ones until the wish is withdrawn or its process ends.
         case drain
         /// The active node hands its role over.
         case handOver(to: NodeName)

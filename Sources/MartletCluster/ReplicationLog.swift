@@ -1,30 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The log of a cluster, seen from a node. All nodes of a cluster apply the rows of the log in turn, so all stores have
-// equal contents at equal rows. A cluster rests on three promises of the log alone:
+// A cluster's log, as a node sees it. All nodes apply its rows in order, so at the same row all stores have the same contents.
+// A cluster relies on just three promises of the log:
 //
-//   - The numbers of rows have no gaps, and each row is written after a predecessor named by the writer. A node
-//     without knowledge of the last row cannot write: the tail of the log is the fence between an old and a new
-//     active node.
-//   - An accepted row is durable on a second server, and is not lost with the first.
-//   - A row that was read is as durable. After a restart, and after a broken wait for the standby, a server shows rows
-//     that no other disk has. So a commit follows each reading with a row, and the standby confirms the commit together
-//     with all transactions before.
+//   - Rows are numbered without gaps, and whoever writes a row names the one before it. A node that doesn't know the last row
+//     can't write. So the tail of the log is the fence between an old active node and a new one.
+//   - An accepted row is durable on a second server, and isn't lost with the first.
+//   - So is a row that was read. After a restart, or a broken wait for the standby, a server shows rows that are on no other
+//     disk. So each reading that found a row is followed by a commit, with which the standby confirms everything before.
 //
 // Rests on the types of the module. Pure.
 
 package import MartletRows
 
-/// A connection of a node to the log. Calls block until the log has answered or the limit is over. An object is
-/// used by a single thread at a time. A lost connection is opened again by the next call.
+/// A node's connection to the log. Calls block until the log has answered or the limit is over. Use it from one thread at a
+/// time. If the connection is lost, the next call opens a new one.
 package protocol ReplicationLog: AnyObject {
     /// The log's name and the format of its rows.
     func identity(within limit: Duration) throws(LogError) -> LogIdentity
 
     // MARK: Rows
 
-    /// Writes a row of the active node. A row in the log by an earlier call is accepted.
-    /// - Parameter predecessor: the row before, of the epoch of the row.
+    /// Writes the active node's row. If an earlier call has already brought it into the log, it is accepted.
+    /// - Parameter predecessor: the row before, of the same epoch.
     func append(
         _ row: ReplicatedRow, after predecessor: LogPosition, within limit: Duration
     ) -> AppendOutcome
@@ -32,9 +30,9 @@ package protocol ReplicationLog: AnyObject {
     /// Looks for a row in doubt.
     func fate(of row: LogPosition, within limit: Duration) throws(LogError) -> RowFate
 
-    /// Reads the rows after a place, in turn. The bodies have at most `bytesMax` bytes together; the first row comes
-    /// in any case. The reader checks the chains with `firstDivergence`.
-    /// - Throws: `trimmed`, `diverged` or `foreign` if the log does not have the place.
+    /// Reads the rows after a place, in order, with at most `bytesMax` bytes of bodies; the first row comes in any case. Check
+    /// the chains with `firstDivergence`.
+    /// - Throws: `trimmed`, `diverged` or `foreign` if the log doesn't have the place.
     func rows(
         after position: LogPosition, bytesMax: Int, within limit: Duration
     ) throws(LogError) -> [ReplicatedRow]
@@ -42,62 +40,61 @@ package protocol ReplicationLog: AnyObject {
     /// The last row.
     func tail(within limit: Duration) throws(LogError) -> LogPosition
 
-    /// Commits once: all readings before on the connection are then known to be durable.
+    /// Commits once. Everything that was read over this connection before is then known to be durable.
     func confirm(within limit: Duration) throws(LogError)
 
     // MARK: Lease
 
     func lease(within limit: Duration) throws(LogError) -> Lease
 
-    /// Takes the lease and writes the first row of its epoch, both or neither. The body of the row names the node, so
-    /// that two claimants never write equal rows.
-    /// - Parameter predecessor: the last row of the log. The row has the next epoch.
+    /// Takes the lease and writes its epoch's first row, both or neither. The row's body names the node, so two claimants never
+    /// write the same row.
+    /// - Parameter predecessor: the log's last row. The new row has the next epoch.
     func takeOver(
         _ row: ReplicatedRow, after predecessor: LogPosition, as claim: LeaseClaim,
         within limit: Duration
     ) -> TakeoverOutcome
 
-    /// Prolongs this node's lease of an epoch, also after the end if no other node has taken over.
-    /// - Returns: whether the epoch is the last epoch, and the lease still has this node's name.
+    /// Extends this node's lease, even after its end if no other node has taken over.
+    /// - Returns: whether this is still the last epoch, and the lease still has this node's name.
     func renewLease(
         epoch: UInt32, life: Duration, within limit: Duration
     ) throws(LogError) -> Bool
 
-    /// Ends the lease of an epoch at once, for a successor.
-    /// - Returns: whether the epoch is the last epoch.
+    /// Ends an epoch's lease at once, for a successor.
+    /// - Returns: whether this is still the last epoch.
     func releaseLease(epoch: UInt32, within limit: Duration) throws(LogError) -> Bool
 
-    /// Ends the lease of an epoch at once, and names the node that is to take over before all others: the successor is
-    /// the lease's holder from now on.
-    /// - Returns: whether the epoch is the last epoch.
+    /// Ends an epoch's lease at once and makes the successor its holder, so that it takes over before all others.
+    /// - Returns: whether this is still the last epoch.
     func handLease(
         epoch: UInt32, to successor: NodeReport, within limit: Duration
     ) throws(LogError) -> Bool
 
     // MARK: Nodes
 
-    /// Writes the report of the node.
+    /// Writes the node's report.
     func report(_ node: NodeReport, within limit: Duration) throws(LogError)
 
     /// The reports of all nodes, by name.
     func nodes(within limit: Duration) throws(LogError) -> [NodeSighting]
 
-    /// Writes the report of the node, and reads the reports of all nodes and the wishes of operators. One commit confirms
-    /// the whole, so a slow log costs its time once.
+    /// Writes the node's report and reads all reports and wishes, confirmed by a single commit, so that a slow log costs its
+    /// time only once.
     func exchange(_ node: NodeReport, within limit: Duration) throws(LogError) -> NodeNews
 
-    /// Forgets a node for good. The node's place keeps no rows any more.
+    /// Forgets a node for good. No more rows are kept for it.
     func remove(_ node: NodeName, within limit: Duration) throws(LogError)
 
     // MARK: Wishes
 
-    /// The wishes of operators that are not withdrawn.
+    /// Operators' wishes that haven't been withdrawn.
     func wishes(within limit: Duration) throws(LogError) -> [NodeWish]
 
-    /// Keeps a wish. A node has at most one wish of a kind; a later one replaces an earlier one.
+    /// Keeps a wish. There is at most one of a kind about a node; a new one replaces it.
     func ask(_ wish: NodeWish, within limit: Duration) throws(LogError)
 
-    /// Withdraws the wish of the kind about the node, whatever successor the wish names.
+    /// Withdraws the wish of this kind about the node, whatever successor it names.
     func withdraw(_ wish: NodeWish, within limit: Duration) throws(LogError)
 
     // MARK: Room
@@ -105,19 +102,19 @@ package protocol ReplicationLog: AnyObject {
     /// Makes room for rows up to `row`, ahead of the appends. Called by the active node.
     func makeRoom(through row: UInt64, within limit: Duration) throws(LogError)
 
-    /// Drops rows below `row`, as far as whole pieces of the log are below.
-    /// - Returns: the first row of the log afterwards.
+    /// Drops rows below `row`, whole pieces of the log at a time.
+    /// - Returns: the log's first row afterwards.
     func trim(below row: UInt64, within limit: Duration) throws(LogError) -> UInt64
 
-    /// What is wrong with the way to the log or with its servers, in sentences for the operator: rows on one disk alone, or
-    /// in plain text on a network.
+    /// What is wrong with the log's servers or the way to them, in sentences for the operator: rows are on one disk only, or go
+    /// over a network in plain text.
     func warnings(within limit: Duration) throws(LogError) -> [String]
 
-    /// The bytes that the rows take on a server; nil: the log does not tell.
+    /// How many bytes the rows take on a server; nil if the log doesn't tell.
     func byteCount(within limit: Duration) throws(LogError) -> UInt64?
 
-    /// The row below which the newest rows, with whole pieces of the log, take at most so many bytes; nil: all rows take
-    /// no more, or the log does not tell. The piece with the last row stays in any case.
+    /// The first row to keep if the log may have at most so many bytes, in whole pieces. nil if it has no more than that, or
+    /// doesn't tell. The piece with the last row always stays.
     func firstRow(
         ofNewest bytesMax: UInt64, within limit: Duration
     ) throws(LogError) -> UInt64?
@@ -158,9 +155,9 @@ extension ReplicationLog {
 
 /// The log's name and the format of its rows.
 package struct LogIdentity: Hashable, Sendable {
-    /// 16 random bytes. A log begun anew has another name.
+    /// 16 random bytes. A log that was begun anew has others.
     package var incarnation: [UInt8]
-    /// The format of the log's first row.
+    /// The first row's format.
     package var redoFormat: Int
 
     package init(incarnation: [UInt8], redoFormat: Int) {
