@@ -9,9 +9,8 @@ import MartletStore
 import Synchronization
 
 extension Broker {
-    /// The state of a node at its start.
-    /// - Throws: `INVALID_ARGUMENT` for a folder of a cluster without the cluster, and for a cluster with a folder of
-    ///   none.
+    /// A node's state at its start.
+    /// - Throws: `INVALID_ARGUMENT` if the folder belongs to a cluster and the settings name none, or the other way round.
     static func state(
         in cluster: ClusterConfiguration?, _ store: Store
     ) throws -> ClusterState? {
@@ -42,13 +41,13 @@ extension Broker {
 }
 
 extension Broker {
-    /// OPS-7: whether the operator has drained the node, or the node has stopped following. Clients then go to other
-    /// nodes, and administrators stay.
+    /// Whether the operator has drained the node, or it has stopped following (OPS-7). Clients then go to other nodes;
+    /// administrators stay.
     package var isDrained: Bool { committer.cluster?.isDrained ?? false }
 }
 
 extension MartletError {
-    /// OPS-7: the refusal of a client of a drained node.
+    /// How a drained node refuses clients (OPS-7).
     package static var drained: MartletError {
         MartletError(
             .unavailable, "This node of the cluster is drained; connect to another node.",
@@ -57,18 +56,18 @@ extension MartletError {
 }
 
 extension Committer {
-    /// OPS-7: the reason for which the node takes no changes; nil: it takes them.
+    /// Why the node takes no changes; nil if it takes them (OPS-7).
     var clusterTrouble: String? {
         cluster?.withLock { state in
-            // Clients are not told the addresses of servers. The log of the node has the whole error.
+            // Clients must not learn the servers' addresses. The whole error is in the node's log.
             if state.stopped != nil { return "this node does not follow the log" }
             guard ClusterState.now - state.contact > ClusterLimits.away else { return nil }
             return "the log does not answer"
         }
     }
 
-    /// OPS-7: whether a balancer may send clients to this node.
-    /// - Throws: `UNAVAILABLE` if the node is drained, or behind the log for long.
+    /// Whether a load balancer may send clients here (OPS-7).
+    /// - Throws: `UNAVAILABLE` if the node is drained, or has been behind the log for long.
     func requireReadiness() throws(MartletError) {
         guard let cluster else { return }
         guard !cluster.isDrained else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A broker's place in a cluster (OPS-7). The log and the packing of its rows come from outside, so a program that embeds
-// Martlet links neither PostgreSQL nor a library of packing. Rests on MartletCluster.
+// A broker's place in a cluster (OPS-7). The log and the compression of its rows are passed in, so a program that embeds
+// Martlet links neither PostgreSQL nor a compression library. Rests on MartletCluster.
 
 package import MartletCluster
 import MartletRows
@@ -10,13 +10,13 @@ package import MartletStore
 /// A broker's place in a cluster.
 package struct ClusterConfiguration: Sendable {
     package var node: NodeName
-    /// Where the other nodes reach this node. The node listens there.
+    /// Where the other nodes reach this one. It listens there.
     package var address: NodeAddress
     package var packing: any RedoPacking
-    /// Makes a connection to the log. Called on the thread that uses the connection.
+    /// Makes a connection to the log. Called on the thread that will use it.
     package var connect: @Sendable (NodeReport, _ use: LogUse) -> any ReplicationLog
 
-    /// The use of a connection to the log.
+    /// What a connection to the log is for.
     package enum LogUse: Sendable {
         case rows
         case lease
@@ -32,7 +32,7 @@ package struct ClusterConfiguration: Sendable {
         self.connect = connect
     }
 
-    /// The present report of the node; run 0: the node's run is not known yet.
+    /// The node's report as of now, with run 0 if its run isn't known yet.
     func report(_ state: ClusterState) -> NodeReport {
         NodeReport(
             name: node, run: state.run ?? 0, address: address.text,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The events of a log row: what the loops of every node are told once the row is in their store, and what nodes learn about
-// each other (OPS-7). The active node tells its own loops from the outcomes of the commands (`Committer.publish`), and writes
-// equal events for the loops of other nodes. Rests on the records and Fanout.
+// The events of a log row: what every node tells its loops once the row is in its store, and what nodes learn about each
+// other (OPS-7). The active node tells its own loops from the commands' outcomes (`Committer.publish`), and writes the same
+// as events for the other nodes. Rests on the records and Fanout.
 //
 //   events   u32 count ‖ count × (u8 kind ‖ what the kind adds)
 
@@ -13,11 +13,11 @@ import MartletRows
 
 /// An event of a row.
 enum ClusterEvent: Sendable {
-    /// The first event of an epoch: the row's node is active.
+    /// An epoch's first event: the row's node is active.
     case tookOver(node: String)
     /// The run of a node's process began.
     case runBegan(LivingRunsRow.Run)
-    /// The run of a node ended: its connections are lost.
+    /// A node's run has ended, so its connections are lost.
     case runEnded(UInt32)
     case fanout(Fanout)
     case weight(ProjectNumber, Int)
@@ -25,10 +25,10 @@ enum ClusterEvent: Sendable {
     case cancel(ProjectNumber, MessageSequence)
     case receipts(ProjectNumber)
     case revoked(keyID: String)
-    /// An instance has connected. Earlier connections of the instance end on all nodes.
+    /// An instance has connected. Its earlier connections end, on all nodes.
     case connected(ProjectNumber, Ordinal, connectionNumber: UInt64)
-    /// The place of a command's answer among the events: a loop hears of a registration before it hears of the messages
-    /// that were accepted after it.
+    /// Where a command's answer goes among the events: a loop must hear of a registration before it hears of messages that
+    /// were accepted later.
     case answered(run: UInt32, number: UInt64)
 
     private enum Kind: UInt8 {
@@ -47,7 +47,7 @@ enum ClusterEvent: Sendable {
 }
 
 extension ClusterEvent {
-    /// TTL-2: whether the event is the fanout of a message that is not stored.
+    /// Whether this is the fanout of a message that isn't stored (TTL-2).
     var isNowOrNever: Bool {
         guard case .fanout(let fanout) = self else { return false }
         return !fanout.header.sequence.isStored
@@ -61,7 +61,7 @@ extension ClusterEvent {
         return writer.bytes
     }
 
-    /// - Throws: `StorageError` for bytes that are no events.
+    /// - Throws: `StorageError` if the bytes aren't events.
     static func events(_ bytes: [UInt8]) throws(StorageError) -> [ClusterEvent] {
         guard !bytes.isEmpty else { return [] }
         return try bytes.withUnsafeBufferPointer { (bytes) throws(StorageError) in
@@ -168,7 +168,7 @@ extension Fanout {
         static let isOfMany: UInt8 = 4
     }
 
-    /// Bytes of the body and the recipients.
+    /// Bytes of body and recipients.
     var byteCount: Int {
         if case .many(let set) = recipients { return body.count + set.byteCount }
         return body.count
@@ -199,7 +199,7 @@ extension Fanout {
         }
     }
 
-    /// Reads a fanout of another node, which reports no progress.
+    /// Reads another node's fanout, which reports no progress.
     fileprivate convenience init(from reader: inout RecordReader) throws(StorageError) {
         let project = ProjectNumber(try reader.read(UInt32.self))
         let position = MessageSequence(try reader.read(UInt64.self))
@@ -233,7 +233,7 @@ extension Fanout {
 
 // MARK: Outcomes
 
-/// The outcome of a command that a node has forwarded.
+/// A forwarded command's outcome.
 struct LoggedOutcome: Sendable {
     var run: UInt32
     /// The number that the node gave the command.
@@ -252,7 +252,7 @@ struct LoggedOutcome: Sendable {
         return writer.bytes
     }
 
-    /// - Throws: `StorageError` for bytes that are no outcomes.
+    /// - Throws: `StorageError` if the bytes aren't outcomes.
     static func outcomes(_ bytes: [UInt8]) throws(StorageError) -> [LoggedOutcome] {
         try bytes.withUnsafeBufferPointer { (bytes) throws(StorageError) in
             var reader = RecordReader(UnsafeRawBufferPointer(bytes), of: .meta)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The metrics of a cluster's node (OPS-10). They are read from the node's state at each reading of the metrics. Rests on
-// ClusterState and PrometheusRegistry.
+// A node's metrics (OPS-10), taken from its state whenever they are read. Rests on ClusterState and PrometheusRegistry.
 
 import CoreMetrics
 import MartletBase
@@ -10,7 +9,7 @@ import MartletRows
 
 /// The metrics of one node.
 enum ClusterFigures {
-    /// The series of a node in the text format of Prometheus.
+    /// A node's series, in Prometheus' text format.
     static func text(_ cluster: ClusterState, _ links: NodeLinks?) -> String {
         let registry = PrometheusRegistry()
         let now = ClusterState.now

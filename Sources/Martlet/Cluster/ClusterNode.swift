@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connects a node's committer to the cluster's log, as leader or follower; runs on the committer's thread (OPS-7). The node
-// leads or follows.
+// Connects a node's committer to the cluster's log, on the committer's thread (OPS-7). A node either leads or follows.
 //
-//   leading    A transaction is appended to the log between its last change and its commit. An accepted row is committed
-//              here, and only then told. A refused row is aborted: another node has taken over. A row in doubt is
-//              appended again until the log tells its fate.
-//   following  Rows of the log are applied in turn, and the loops are told their events. Commands go to the active
-//              node, and are answered when the row with their outcome is applied here.
+//   leading    A transaction is appended to the log between its last change and its commit. If the log accepts the row, it is
+//              committed here, and only then does anybody hear of it. If the log refuses it, another node has taken over, and
+//              it is aborted. If we are in doubt, we append it again until the log tells.
+//   following  We apply the log's rows in order and tell the loops their events. Commands go to the active node, and are
+//              answered once the row with their outcome is applied here.
 //
 // Rests on ReplicationLog and the store's redo.
 
@@ -21,15 +20,15 @@ import MartletRows
 import MartletStore
 import Synchronization
 
-/// The reason for which a transaction is not in the log, or perhaps not.
+/// Why a transaction is not in the log, or may not be.
 enum LogRefusal: Error {
-    /// The node cannot count on its lease any more. Nothing was sent.
+    /// We can't count on our lease any more. Nothing was sent.
     case leaseOver
-    /// Another node is active. The log never gets the row.
+    /// Another node is active. The log will never have the row.
     case fenced
-    /// The log takes nothing now. The log never gets the row.
+    /// The log takes nothing now. It will never have the row.
     case away(LogError)
-    /// The log may have the row, or get it later. The next row of the log tells.
+    /// The log may have the row, or get it later. Its next row tells.
     case doubt(LogPosition)
 }
 
@@ -37,24 +36,24 @@ enum LogRefusal: Error {
 struct DoubtedBatch {
     var row: LogPosition
     var batch: [Request]
-    /// The outcomes if the log has the row.
+    /// The outcomes, if the log has the row.
     var outcomes: [Outcome]
-    /// When the first of the commands came, in milliseconds of the monotonic clock.
+    /// When the first command came, in milliseconds of the monotonic clock.
     var since: Int64 { batch.lazy.map(\.since).min() ?? .max }
 }
 
-/// A row that is in the store, for the loops and callers.
+/// A row that is in the store, for loops and callers.
 struct AppliedRow {
     var position: LogPosition
     var events: [ClusterEvent]
     var outcomes: [LoggedOutcome]
 }
 
-/// A node of a cluster. Used by the committer's thread alone.
+/// A node of a cluster. Only the committer's thread uses it.
 final class ClusterNode {
-    /// OPS-7: bytes of bodies of rows that a transaction of a follower applies.
+    /// Bytes of bodies that a follower applies in one transaction (OPS-7).
     private static let applyBytesMax = 4 << 20
-    /// OPS-7: rows that a transaction of a follower applies.
+    /// Rows that a follower applies in one transaction (OPS-7).
     private static let applyRowsMax = 128
 
     let configuration: ClusterConfiguration
@@ -62,39 +61,39 @@ final class ClusterNode {
     private let store: Store
     private let logger: Logger
     private let log: any ReplicationLog
-    /// The last row of the store.
+    /// The store's last row.
     private(set) var position: LogPosition
-    /// No transaction has an earlier time than the last row.
+    /// The last row's time. No transaction is earlier.
     private(set) var floor = Instant(rawValue: .min)
-    /// The epoch in which the node is active.
+    /// The epoch in which we are active.
     private(set) var epoch: UInt32 = 0
-    /// The runs that live after the last row, with the numbers of their processes.
+    /// The runs that are alive after the last row, and the numbers of their processes.
     private(set) var livingRuns: [UInt32: UInt64] = [:]
-    /// The processes of other nodes with a living run.
+    /// Other nodes' processes that have a living run.
     var otherProcesses: Set<UInt64> { Set(livingRuns.values).subtracting([state.process]) }
-    /// Outcomes of forwarded commands that no row has yet.
+    /// Outcomes of forwarded commands that no row contains yet.
     private var unlogged: [LoggedOutcome] = []
     private var troubleTold = false
     /// Whether the log has had a run of this process.
     private var hasHadRun = false
-    /// The run of this process, while the transaction that begins the run is open.
+    /// This process's run, while the transaction that begins it is open.
     var ownRunBegun: UInt32?
-    /// The last transaction of the node's time as the active node, if its row is in doubt.
+    /// The last transaction from when we were active, if its row is in doubt.
     var doubted: DoubtedBatch?
-    /// Since when the log has answered and taken no row.
+    /// Since when the log has answered but taken no row.
     private var refusedSince: Duration?
-    /// Attempts to apply rows that have failed since the log's last line about them, and when that was.
+    /// How often applying rows has failed since we last logged it, and when that was.
     private var unappliedCount = 0
     private var unappliedTold = Duration.zero
-    /// When another process last began a run under the node's name.
+    /// When another process last began a run under our name.
     private var nameLost: Duration?
-    /// Called with each row after the log has accepted the row.
+    /// Called with each row once the log has accepted it.
     var onAccepted: (ReplicatedRow) -> Void = { _ in }
     /// When the log was read last, in nanoseconds of the monotonic clock.
     private(set) var lastReading: UInt64 = 0
-    /// When the log did not answer this thread last.
+    /// When the log last failed to answer this thread.
     private var unanswered = Duration.zero
-    /// Whether the log has not answered the last call of this thread, and none of another thread since.
+    /// Whether the log failed to answer this thread's last call, and hasn't answered another thread since.
     var isLogAway: Bool { troubleTold && state.withLock { $0.contact } <= unanswered }
 
     init(
@@ -110,16 +109,15 @@ final class ClusterNode {
 
     // MARK: Leading
 
-    /// Takes the commands of a row in doubt that came before a time, so that they are refused. The row may still be the
-    /// log's.
+    /// Takes a doubted row's commands that came before a time, so that they are refused. The log may still have the row.
     func takeDoubted(before time: Int64 = .max) -> [Request] {
         guard let doubted, doubted.since < time else { return [] }
         self.doubted = nil
         return doubted.batch
     }
 
-    /// Appends the row of an open transaction.
-    /// - Returns: the place of the row; nil for a transaction without anything to log.
+    /// Appends an open transaction's row.
+    /// - Returns: its place; nil if there is nothing to log.
     func append(
         _ operations: [UInt8], _ events: [ClusterEvent], _ outcomes: [LoggedOutcome],
         at now: Instant
@@ -128,7 +126,7 @@ final class ClusterNode {
             throw .leaseOver
         }
         let outcomes = unlogged + outcomes
-        // A log that takes no rows is asked again with an empty row: nobody may send while all are refused.
+        // If the log takes no rows, try it again with an empty one: while everybody is refused, nobody may send anything.
         guard
             !operations.isEmpty || !events.isEmpty || !outcomes.isEmpty || refusedSince != nil
         else { return nil }
@@ -146,11 +144,11 @@ final class ClusterNode {
 
     private func append(_ row: ReplicatedRow) throws(LogRefusal) {
         let began = ClusterState.now
-        // Followers read the row from the log, perhaps before this node has committed.
+        // Followers may read the row from the log before we have committed.
         state.isAppending.store(true, ordering: .releasing)
         var isInDoubt = false
         while true {
-            // The end of the doubt comes in time also if the last call is slow.
+            // Shorten the last call, so that the doubt ends in time even if it is slow.
             let left = max(
                 ClusterLimits.doubt - (ClusterState.now - began), ClusterLimits.doubtLeast)
             switch attempt({ log.append(row, after: position, within: min($0, left)) }) {
@@ -185,8 +183,8 @@ final class ClusterNode {
         }
     }
 
-    /// Notes that the log has answered and taken no row.
-    /// - Returns: whether the log has taken no row for some seconds.
+    /// The log has answered but not taken a row.
+    /// - Returns: whether it has been like that for some seconds.
     func isRefusedForLong(_ error: LogError) -> Bool {
         let now = ClusterState.now
         guard let refusedSince else {
@@ -216,21 +214,20 @@ final class ClusterNode {
         do throws(LogError) {
             return try state.call(isAnswered: isAnswered, { append($0) })
         } catch {
-            // `append` has no other errors than its outcomes.
+            // `append` throws nothing else.
             return .inDoubt(error)
         }
     }
 
-    /// Keeps the outcome of a forwarded command that its transaction did not log. The next row has it.
+    /// Keeps a forwarded command's outcome that its transaction didn't log. The next row will contain it.
     func keep(_ outcome: LoggedOutcome) { unlogged.append(outcome) }
 
-    /// Another process has the node's name. The HELLO of an ended process may lie unread while the active node is frozen,
-    /// so this process asks for a run once more. Two living processes of a name both ask, and the first to lose the name
-    /// twice stops.
+    /// Another process has our name. It may be gone: its HELLO may have lain unread while the active node was frozen. So we
+    /// ask for a run once more. Two living processes with one name both ask, and whoever loses the name twice first stops.
     private func loseName() {
         let now = ClusterState.now
         if let nameLost {
-            // An active node that was frozen reads all links of an ended process at once.
+            // An active node that was frozen reads all of an ended process's links at once.
             guard now - nameLost >= ClusterLimits.nameLostOnce else { return }
             if now - nameLost < ClusterLimits.nameLostAgain {
                 stop(NodeNameTaken(name: configuration.node))
@@ -239,8 +236,8 @@ final class ClusterNode {
         nameLost = now
     }
 
-    /// Takes over what a row tells of runs. For a row of another node, after the row's outcomes.
-    /// - Returns: whether the row ends the run of this process.
+    /// Takes in what a row says about runs. For another node's row, after its outcomes.
+    /// - Returns: whether the row ends this process's run.
     @discardableResult
     func learn(_ events: [ClusterEvent]) -> Bool {
         var isOwnEnd = false
@@ -268,14 +265,14 @@ final class ClusterNode {
         return isOwnEnd
     }
 
-    /// Follows again. The log has told, or the lease is over.
+    /// Follows again, because the log says so or the lease is over.
     func stepDown(_ reason: String) {
         unlogged = []
         state.withLock { state in
             state.hold = nil
             state.isFenced = false
             state.mustHandOver = false
-            // Nobody uses the lease of the epoch any more, so its end need not be waited for.
+            // Nobody uses this epoch's lease any more, so nobody need wait for its end.
             state.goneEpoch = epoch
             state.appendTrouble = nil
         }
@@ -283,7 +280,7 @@ final class ClusterNode {
         logger.warning("this node is not active any more", metadata: ["reason": "\(reason)"])
     }
 
-    /// Ends the lease for a successor. Nothing is appended afterwards.
+    /// Ends the lease for a successor. Append nothing afterwards.
     func release() {
         let (hadHold, successor) = state.withLock { state in
             defer { state.hold = nil }
@@ -298,12 +295,12 @@ final class ClusterNode {
                 return try log.handLease(epoch: epoch, to: successor, within: limit)
             }
         } catch {
-            // The lease ends by itself.
+            // The lease will run out anyway.
             note(error)
         }
     }
 
-    /// Makes room for rows ahead of the appends.
+    /// Makes room for rows before they are appended.
     func makeRoom() {
         do throws(LogError) {
             try state.call { (limit) throws(LogError) in
@@ -318,7 +315,7 @@ final class ClusterNode {
     // MARK: Following
 
     /// Reads the next rows and applies them.
-    /// - Returns: the applied rows, and whether the log has no more.
+    /// - Returns: the rows, and whether the log has no more.
     func follow() -> (rows: [AppliedRow], isAtEnd: Bool) {
         let began = SystemClock.monotonicNanoseconds()
         lastReading = began
@@ -329,7 +326,7 @@ final class ClusterNode {
                 try log.rows(
                     after: position, bytesMax: ClusterLimits.readBytesMax, within: limit)
             }
-            // A server that has lost its standby shows no later rows, and does not confirm.
+            // A server that has lost its standby shows no later rows and doesn't confirm.
             if read.isEmpty, mustConfirm {
                 try state.call { (limit) throws(LogError) in try log.confirm(within: limit) }
             }
@@ -354,12 +351,12 @@ final class ClusterNode {
         if isWhole, applied.count == read.count {
             state.completeAt.store(began, ordering: .relaxed)
         }
-        // A store that cannot take a row is tried again after a wait.
+        // If the store couldn't take a row, try again after a wait.
         return (applied, applied.count < read.count)
     }
 
-    /// Applies rows that come next, in turn.
-    /// - Returns: the applied rows: fewer if the store cannot take a row.
+    /// Applies the next rows, in order.
+    /// - Returns: those applied; fewer if the store can't take a row.
     func apply(_ rows: [ReplicatedRow]) -> [AppliedRow] {
         var applied: [AppliedRow] = []
         var first = 0
@@ -402,7 +399,7 @@ final class ClusterNode {
         return applied
     }
 
-    /// Tells of a store that cannot take rows, at most once a second.
+    /// Logs that the store can't take rows, at most once a second.
     private func noteUnapplied(_ error: any Error) {
         unappliedCount += 1
         let now = ClusterState.now
@@ -413,8 +410,8 @@ final class ClusterNode {
         (unappliedTold, unappliedCount) = (now, 0)
     }
 
-    /// Takes over, if the lease is over and the log ends with the last row of the store.
-    /// - Returns: whether the node is active now.
+    /// Takes over if the lease is over and the log ends with the store's last row.
+    /// - Returns: whether we are active now.
     func takeOver(at now: Instant) -> Bool {
         let (claimable, gone) = state.withLock { state in
             defer { state.claimable = nil }
@@ -422,8 +419,8 @@ final class ClusterNode {
         }
         guard claimable == position.epoch else { return false }
         let isEarly = gone == position.epoch
-        // Read before the log is asked: a node that has taken over and does not know of it would keep the others waiting.
-        // The row of the takeover changes no run.
+        // Read this first: if it failed after the takeover, we would be active without acting on it and keep the others
+        // waiting. The takeover's row changes no run.
         let runs: [LivingRunsRow.Run]
         do {
             runs = try store.read { (transaction) throws in
@@ -438,7 +435,7 @@ final class ClusterNode {
             time: max(now, floor), operations: [],
             events: ClusterEvent.bytes(of: [.tookOver(node: configuration.node.text)]),
             outcomes: LoggedOutcome.bytes(of: [
-                // No command has the run 0: the bytes are those of this process alone.
+                // No command has run 0, so nobody else writes the same bytes.
                 LoggedOutcome(run: 0, number: state.process, bytes: [])
             ]))
         let row = ReplicatedRow(
@@ -496,12 +493,12 @@ final class ClusterNode {
             return try state.call(
                 commits: { $0 == .taken }, isAnswered: isAnswered, { takeOver($0) })
         } catch {
-            // `takeOver` has no other errors than its outcomes.
+            // `takeOver` throws nothing else.
             return .inDoubt(error)
         }
     }
 
-    /// The outcome of a command that this node has forwarded.
+    /// The outcome of a command that we have forwarded.
     func outcome(_ logged: LoggedOutcome) -> Outcome {
         do throws(ForwardingError) { return try Outcome(forwarded: logged.bytes) } catch {
             logger.error("an outcome cannot be read", metadata: ["error": "\(error)"])
@@ -536,7 +533,7 @@ final class ClusterNode {
         logger.notice("the cluster's log answers again")
     }
 
-    /// Stops following for good: the store and the log do not belong together, or the rows cannot be understood.
+    /// Stops following for good: store and log don't belong together, or we can't understand the rows.
     private func stop(_ error: some Error) {
         let isNew = state.withLock { state in
             defer { state.stopped = "\(error)" }

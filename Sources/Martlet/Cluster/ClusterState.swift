@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a node's threads know about the cluster: the committer, the keeper of the lease, the links to other nodes, and the
-// loops share it (OPS-7). Rests on MartletCluster.
+// What a node knows about its cluster. The committer, the keeper of the lease, the links and the loops share it (OPS-7). Rests
+// on MartletCluster.
 
 import MartletBase
 import MartletCluster
@@ -9,44 +9,44 @@ import MartletEngine
 import MartletRows
 import Synchronization
 
-/// The state of a node, readable from any thread.
+/// A node's state, readable from any thread.
 final class ClusterState: Sendable {
-    /// A random number of the process. The node knows the run that the active node has given it by this number.
+    /// The process's random number. By it we recognise the run that the active node gives us.
     let process = UInt64.random(in: 1 ... .max)
     /// When the process began.
     let began = ClusterState.now
 
     struct State {
-        /// The node's hold on the lease; nil: the node follows.
+        /// Our hold on the lease; nil while we follow.
         var hold: LeaseHold?
-        /// Whether the last renewal of the hold that has ended has failed.
+        /// Whether the last renewal that ended has failed.
         var hasRenewalFailed = false
-        /// The time for which the node's threads wait for the log.
+        /// How long our threads wait for the log.
         var patience = LogPatience()
-        /// Whether the log has an epoch after the node's own.
+        /// Whether the log has a later epoch than ours.
         var isFenced = false
-        /// The lease as seen last, and when.
+        /// The lease when we last saw it, and when that was.
         var lease: Lease?
         var leaseSeen = Duration.zero
-        /// The epoch whose lease is over or whose holder is gone, when this node's turn to take over has come. A claim on
-        /// a later epoch needs another look.
+        /// The epoch that we may take over from: its lease is over or its holder gone, and it is our turn. For a later epoch
+        /// we have to look again.
         var claimable: UInt32?
-        /// The name of the node that began the last applied epoch; nil: not known yet.
+        /// The node that began the last applied epoch; nil if we don't know yet.
         var leader: String?
-        /// The epoch whose holder's process is gone, or has stepped down here. Its lease need not be over.
+        /// The epoch whose holder is gone, or was this node and has stepped down. Its lease may still run.
         var goneEpoch: UInt32?
-        /// Nodes without a sign of life. Their runs end.
+        /// Nodes that give no sign of life. Their runs end.
         var silent: [String] = []
         /// Processes of nodes that want a run.
         var wanted: [LivingRunsRow.Run] = []
         var applied: LogPosition
-        /// The node's own run; nil: not known yet.
+        /// Our own run; nil if we don't know it yet.
         var run: UInt32?
         var livingNodeCount = 1
-        /// The last answer of the log, and the reason for none since.
+        /// When the log last answered, and why it hasn't since.
         var contact = Duration.zero
         var trouble: String?
-        /// The reason for which the node does not go on.
+        /// Why the node has stopped.
         var stopped: String?
         var takeoverCount: UInt64 = 0
         var doubtCount: UInt64 = 0
@@ -54,51 +54,51 @@ final class ClusterState: Sendable {
         var appendCount: UInt64 = 0
         var appendBytes: UInt64 = 0
         var appendNanoseconds: UInt64 = 0
-        /// The reason for which the log has not taken a row for some seconds, although it answers.
+        /// Why the log hasn't taken a row for some seconds, although it answers.
         var appendTrouble: String?
-        /// When another node, the active one, has said last that the log takes no rows; nil: it has not said so.
+        /// When the active node, if it is another, last said that the log takes no rows; nil if it hasn't.
         var refusalHeard: Duration?
-        /// Whether another node is active, and there has been no link to it for some seconds.
+        /// Whether another node is active and we have had no link to it for some seconds.
         var isUnlinked = false
-        /// The time before which the node does not claim the role that it has handed over.
+        /// We don't claim the role that we have handed over before this time.
         var claimsFrom = Duration.zero
-        /// Whether the committer is to hand the active role over.
+        /// Whether the committer should hand over the active role.
         var mustHandOver = false
-        /// The node that is to be active next, if this node is active and ends or hands the role over.
+        /// Who should be active next, if we are active and end or hand over.
         var successor: NodeReport?
         /// Whether the operator has drained the node.
         var isDrained = false
-        /// Whether the node's thread looks at the lease at once, because the link to the active node has ended.
+        /// Whether to look at the lease at once, because the link to the active node has ended.
         var mustLook = false
-        /// The other nodes that were living at the last answer of the log; nil: the log has not answered this process.
+        /// The other nodes that were alive when the log last answered; nil if it has never answered this process.
         var others: [NodeReport]?
         /// The last row that any node has reported.
         var logRow: UInt64 = 0
-        /// When the node had all reported rows last.
+        /// When we last had every reported row.
         var caughtUp = Duration.zero
     }
 
     private let state: Mutex<State>
-    /// The time, in nanoseconds of the monotonic clock, up to which the node's store has everything that any node of
-    /// the cluster has answered. The active node's is read by `isCurrent`.
+    /// Our store has everything that any node of the cluster had answered by this time, in nanoseconds of the monotonic clock.
+    /// While we are active, `isCurrent` decides.
     private let freshThrough = Atomic<UInt64>(0)
-    /// The last time of which the store had all rows that the log showed, in nanoseconds of the monotonic clock; 0: none is
-    /// known. The committer alone writes it.
+    /// The last time at which the store is known to have had all the log's rows, in nanoseconds of the monotonic clock; 0 if
+    /// there is none. Only the committer writes it.
     let completeAt = Atomic<UInt64>(0)
-    /// The time of the nodes.
+    /// The nodes' common time.
     let time = ClusterTime()
-    /// Whether the log may have a row of this node that the node's store has not, or that the node's loops do not know
-    /// of. Followers may have told of the row.
+    /// Whether the log may have a row of ours that our store lacks, or our loops haven't heard of. Followers may already have
+    /// told of it.
     let isAppending = Atomic(false)
-    /// The living nodes, for limits of which each node has a part.
+    /// How many nodes are alive, for limits that they share.
     let nodes = NodeCount()
-    /// Whether the row under way changes the recipients that a message has.
+    /// Whether the row under way changes who receives a message.
     let isChangingRecipients = Atomic(false)
     /// Questions and refusals that wait for a newer store.
     let waiterCount = Atomic<Int>(0)
-    /// The last time, in nanoseconds of the monotonic clock, of which a waiter needs the store.
+    /// The latest time that a waiter needs the store to be as new as, in nanoseconds of the monotonic clock.
     private let newestWait = Atomic<UInt64>(0)
-    /// Callers that wait for a newer store without a thread; nil: the broker ends.
+    /// Callers that wait for a newer store without blocking a thread; nil while the broker ends.
     let waiters = Mutex<[Waiter]?>([])
 
     init(applied: LogPosition) { state = Mutex(State(applied: applied)) }
@@ -112,7 +112,7 @@ final class ClusterState: Sendable {
     var hold: LeaseHold? { state.withLock { $0.hold } }
     var isDrained: Bool { state.withLock { $0.isDrained } }
 
-    /// Time for which the node has lacked rows that another node has reported.
+    /// How long we have lacked rows that another node has reported.
     var lag: Duration {
         state.withLock { state in
             guard state.hold == nil, state.applied.row < state.logRow, state.caughtUp != .zero
@@ -128,12 +128,12 @@ final class ClusterState: Sendable {
         }
     }
 
-    /// Time since any moment, by the monotonic clock.
+    /// The monotonic clock.
     static var now: Duration { .nanoseconds(Int64(SystemClock.monotonicNanoseconds())) }
 
-    /// Calls the log with the limit of the moment, and learns from the time of the call.
+    /// Calls the log with the present limit, and learns from how long it takes.
     /// - Parameters:
-    ///   - commits: whether an answer took a commit of the log.
+    ///   - commits: whether the answer took a commit.
     ///   - isAnswered: whether the log has answered.
     func call<Answer>(
         commits: (Answer) -> Bool = { _ in true }, isAnswered: (Answer) -> Bool = { _ in true },
@@ -147,7 +147,7 @@ final class ClusterState: Sendable {
                 if isAnswered {
                     if commits { state.patience.answered(after: took) }
                 } else if took >= limit, state.patience.limit <= limit {
-                    // Calls of two threads that end together count once.
+                    // If two threads' calls end together, count them once.
                     state.patience.late()
                 }
             }
@@ -162,7 +162,7 @@ final class ClusterState: Sendable {
         }
     }
 
-    /// Whether the node is active and may tell outcomes.
+    /// Whether we are active and may tell outcomes.
     var isActive: Bool {
         state.withLock { $0.hold.map { $0.isValid(at: Self.now) } ?? false }
     }
@@ -174,12 +174,12 @@ final class ClusterState: Sendable {
         waiterCount.add(1, ordering: .acquiringAndReleasing)
     }
 
-    /// The last time of which a waiter needs the store; nil: nobody waits.
+    /// The latest time that a waiter needs the store to be as new as; nil if nobody waits.
     var awaited: UInt64? {
         waiterCount.load(ordering: .acquiring) > 0 ? newestWait.load(ordering: .relaxed) : nil
     }
 
-    /// Notes that the store has all rows that the log had at a time.
+    /// The store has all rows that the log had at this time.
     func noteFresh(at nanoseconds: UInt64) {
         freshThrough.store(nanoseconds, ordering: .releasing)
         settleWaiters()
@@ -193,7 +193,7 @@ final class ClusterState: Sendable {
 }
 
 extension MartletError {
-    /// OPS-7: nothing can be changed, because no node of the cluster is active or can be reached.
+    /// Nothing can be changed, because no node is active or none can be reached (OPS-7).
     static func noActiveNode(_ reason: String) -> MartletError {
         MartletError(
             .unavailable,
@@ -201,7 +201,7 @@ extension MartletError {
         )
     }
 
-    /// OPS-7: the refusal of a command that was on the way to an active node, and whose fate the node has not heard of.
+    /// Refuses a command that was on its way to an active node, and whose fate we don't know (OPS-7).
     static func noAnswer(_ reason: String) -> MartletError {
         MartletError(
             .unavailable,

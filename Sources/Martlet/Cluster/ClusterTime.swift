@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cluster's clock (OPS-7). All nodes take the time of the log's server, so they agree about the end of a message's life,
-// about the instant of a scheduled message and about the later of two connections, whatever the clocks of their machines show.
-// A node counts on from the log's last answer with its monotonic clock. Rests on SystemClock.
+// The cluster's clock (OPS-7). All nodes take their time from the log's server. So they agree on when a message expires, when
+// a scheduled one is due, and which of two connections is later, whatever their machines' clocks show. Between two answers of
+// the log a node counts on with its monotonic clock. Rests on SystemClock.
 
 package import MartletBase
 package import MartletCluster
 import Synchronization
 
-/// The time of the nodes of a cluster.
+/// The time of a cluster's nodes.
 package final class ClusterTime: Sendable {
-    /// Differences up to this are errors of measurement, and are not corrected: the time of a node goes on evenly.
+    /// Smaller differences are measurement error. We don't correct them, so that a node's time runs evenly.
     private static let toleratedMicroseconds: Int64 = 100_000
 
-    /// Microseconds since 1970, less those of the monotonic clock; `.min`: the log has not told its time yet.
+    /// Microseconds since 1970 less those of the monotonic clock; `.min` until the log has told its time.
     private let base = Atomic<Int64>(.min)
 
     package init() {}
@@ -22,7 +22,7 @@ package final class ClusterTime: Sendable {
         Int64(SystemClock.monotonicNanoseconds() / 1000)
     }
 
-    /// Notes a look at the clock of the log's server. A slow look tells less.
+    /// Takes in a look at the server's clock. The slower the look, the less it tells.
     package func note(_ clock: LogClock) {
         let new = Int64(clock.lead / .microseconds(1))
         let old = base.load(ordering: .relaxed)
@@ -32,14 +32,14 @@ package final class ClusterTime: Sendable {
     }
 
     /// The time now.
-    /// - Parameter own: the clock of this machine, which counts until the log has told its time.
+    /// - Parameter own: this machine's clock, for as long as the log hasn't told its time.
     package func now(_ own: () -> Instant) -> Instant {
         let base = base.load(ordering: .relaxed)
         guard base != .min else { return own() }
         return Instant(millisecondsSince1970: (base + Self.monotonicMicroseconds) / 1000)
     }
 
-    /// By how much the clock of this machine is ahead of the time of the nodes; zero before the log has told its time.
+    /// How far this machine's clock is ahead of the nodes' time; zero until the log has told its time.
     package func lead(of own: Instant) -> Duration {
         .milliseconds(own.millisecondsSince1970 - now { own }.millisecondsSince1970)
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The committer of a node that follows the log (OPS-7). Commands are numbered and go to the active node. Rows of the log are
-// applied, the loops are told their events, and a command is answered by the row with its outcome: the peer that was answered
-// finds the effect in the store of its own node.
+// The committer of a follower (OPS-7). It numbers commands and sends them to the active node, applies the log's rows, and
+// tells the loops their events. A command is answered by the row with its outcome, so whoever gets the answer finds the effect
+// in the store of its own node.
 //
-// A command is applied once. The active node applies the commands of a run in the order of their numbers and drops
-// repeated numbers, and the row of a command has its outcome. After a takeover this node forwards the unanswered
-// commands again when it has applied the takeover: no row of the former active node can follow. A command of a run that
-// has ended is forwarded again under the next run: all rows with outcomes of the run lie before its end.
+// Each command is applied once. The active node applies a run's commands in the order of their numbers and drops repeated
+// ones, and a command's row has its outcome. After a takeover we forward what is unanswered again, but not before we have
+// applied the takeover: then no more rows of the former active node can come. If our run has ended, we forward its commands
+// under the next run: every row with an outcome of the old one lies before its end.
 //
 // Rests on ClusterNode and NodeLinks.
 
@@ -22,15 +22,15 @@ import MartletTransport
 import MartletWire
 import Synchronization
 
-/// The commands of this node that no row has answered yet.
+/// This node's commands that no row has answered yet.
 struct Outstanding {
     private(set) var entries: [UInt64: Request] = [:]
     private var last: UInt64 = 0
-    /// Numbers above are not on the way to the active node.
+    /// Higher numbers are not on their way to the active node.
     var sentThrough: UInt64 = 0 {
         didSet { sentOnceThrough = max(sentOnceThrough, sentThrough) }
     }
-    /// Numbers above have never been on the way to any node. A row of the log may have the other commands.
+    /// Higher numbers have never been on their way to any node. The others may be in a row of the log.
     private var sentOnceThrough: UInt64 = 0
 
     var isEmpty: Bool { entries.isEmpty }
@@ -41,13 +41,13 @@ struct Outstanding {
         entries[last] = request
     }
 
-    /// Keeps the first numbers for the commands of a row in doubt: later commands of a connection come behind.
+    /// Reserves the first numbers for the commands of a row in doubt, so that a connection's later commands come after them.
     mutating func reserve(_ count: Int) {
         invariant(last == 0, "The first numbers are free until a command is added.")
         last = UInt64(count)
     }
 
-    /// Adds a command with a reserved number, before any command is on the way.
+    /// Adds a command with a reserved number, before any is on its way.
     mutating func add(_ request: Request, reserved number: UInt64) {
         invariant(number > sentThrough && number <= last, "A reserved number is not on the way.")
         entries[number] = request
@@ -57,11 +57,11 @@ struct Outstanding {
         entries.removeValue(forKey: number)
     }
 
-    /// The numbers that are not on the way, in order.
+    /// The numbers that are not on their way, in order.
     var unsent: [UInt64] {
         guard sentThrough < last else { return [] }
-        // Numbers rise for as long as the node follows, and few of them are without an answer. A number comes again only in
-        // a later time of following, in a later epoch.
+        // Numbers rise for as long as the node follows, and few are unanswered at a time. They start over only when it follows
+        // again, in a later epoch.
         if last - sentThrough > UInt64(2 * entries.count) {
             return entries.keys.filter { $0 > sentThrough }.sorted()
         }
@@ -81,7 +81,7 @@ struct Outstanding {
     }
 
     /// Takes the commands that came before a time.
-    /// - Parameter areUnsent: only the commands that no node can have applied.
+    /// - Parameter areUnsent: take only commands that no node can have applied.
     mutating func take(before time: Int64, areUnsent: Bool = false) -> [Request] {
         guard !entries.isEmpty else { return [] }
         let old = entries.filter { number, request in
@@ -93,7 +93,7 @@ struct Outstanding {
 }
 
 extension Committer {
-    /// Follows and leads by turns, until the broker stops.
+    /// Follows and leads, by turns, until the broker stops.
     func run(as configuration: ClusterConfiguration, _ transport: inout some Transport & ~Copyable)
     {
         guard let cluster, let links else { return }
@@ -103,7 +103,7 @@ extension Committer {
         upstream.beginAnew(isRelaying: true)
         while true {
             guard follow(node, links, &waiting, &transport) else { return }
-            // The listeners of this node are handed to anew, and those of other nodes come over the links.
+            // Our listeners get everything anew, and those of other nodes come over the links.
             upstream.beginAnew(isRelaying: false)
             links.lead(epoch: node.epoch)
             links.live.lead(node.otherProcesses)
@@ -131,8 +131,8 @@ extension Committer {
     // MARK: Following
 
     /// Follows the log.
-    /// - Parameter waiting: commands of the time before. At the return of true, the commands to begin with.
-    /// - Returns: whether the node is active now; false: the broker stops.
+    /// - Parameter waiting: commands from before. When it returns true, the commands to begin with.
+    /// - Returns: true if we are active now; false if the broker stops.
     private func follow(
         _ node: ClusterNode, _ links: NodeLinks, _ waiting: inout WaitingCommands,
         _ transport: inout some Transport & ~Copyable
@@ -144,11 +144,11 @@ extension Committer {
         var stopBy: Int64?
         var linkedAt = ClusterState.now
         var turned = ClusterState.now
-        // No link to another node stands before a row of a later epoch, which ends the doubt.
+        // There is no link to another node until a row of a later epoch comes, and that ends the doubt.
         if let doubted = node.doubted { outstanding.reserve(doubted.batch.count) }
         for request in waiting.takeAll() + withCounts() { keep(request, &outstanding) }
         while true {
-            // The node's calls of the log have deadlines of their own, and `clusterTrouble` says what they have met.
+            // Calls of the log have their own deadlines, and `clusterTrouble` says how they went.
             heartbeat.end()
             while transport.nextEvent() != nil {}
             for request in inbox.drain() { keep(request, &outstanding) }
@@ -200,7 +200,7 @@ extension Committer {
                 handOn(links.takeUpstream(through: node.position.row), &transport)
                 tellLoops(live: links.live.due(through: node.position.row), links)
                 links.live.noteHanded()
-                // Rows may have come meanwhile.
+                // More rows may have come by now.
                 if links.rows.hasRows { isAtEnd = false }
                 if isAtEnd {
                     if state.waiterCount.load(ordering: .relaxed) > 0 {
@@ -215,10 +215,10 @@ extension Committer {
                     }
                 }
             }
-            // What came while this thread was frozen, or waited for the log, is not read yet.
+            // We were frozen, or waited for the log, and haven't read what came meanwhile.
             if ClusterState.now - turned > .seconds(1) { linkedAt = ClusterState.now }
             turned = ClusterState.now
-            // Nobody takes the commands: no node is active, no link stands, or the log is away.
+            // Nobody takes our commands: no node is active, there is no link, or the log is away.
             let isUnlinked = note(session == 0 ? nil : links.heardLast, state, &linkedAt)
             let isRefusing = state.isLogRefusing
             let isAway = state.withLock { state in
@@ -251,9 +251,9 @@ extension Committer {
     }
 
     /// Notes whether there is a link to the active node.
-    /// - Parameter heard: when the active node was heard last over a link; nil: there is no link.
-    /// - Returns: whether another node is active by the lease, and has not been heard for some seconds. During a takeover no
-    ///   lease is valid, and commands wait.
+    /// - Parameter heard: when we last heard the active node over it; nil if there is none.
+    /// - Returns: whether another node is active by its lease, and we haven't heard it for some seconds. During a takeover no
+    ///   lease is valid, and commands just wait.
     private func note(
         _ heard: Duration?, _ state: ClusterState, _ linkedAt: inout Duration
     ) -> Bool {
@@ -267,11 +267,11 @@ extension Committer {
         return isUnlinked
     }
 
-    /// Whether the log is to be read, beside the rows that come over the link. Waiting questions need the log's word that it
-    /// has no further row, and so does a takeover.
+    /// Whether to read the log, beside the rows that come over the link. A waiting question needs to know from the log itself
+    /// that there is no further row, and so does a takeover.
     ///
-    /// A call of a log that is away takes seconds, and holds up rows of the link, refusals and the end of the node. So a
-    /// log that has not answered is read again when it has answered the node's other thread.
+    /// If the log is away, a call takes seconds, and meanwhile rows from the link, refusals and our shutdown all wait. So once
+    /// it has failed to answer, we read it again only after it has answered our other thread.
     private func mustRead(_ node: ClusterNode, _ links: NodeLinks) -> Bool {
         guard !node.isLogAway else { return false }
         return links.mustRead(after: node.position.row) && !links.rows.hasRows
@@ -283,7 +283,7 @@ extension Committer {
 
     // MARK: Now-or-never messages
 
-    /// TTL-2: tells the loops of the fanouts that came over the link. The active node counts the parts of large fanouts.
+    /// Tells the loops of fanouts that came over the link (TTL-2). The active node counts the parts of large ones.
     private func tellLoops(live events: [ClusterEvent], _ links: NodeLinks) {
         guard !events.isEmpty else { return }
         var recipientCounts: [FanoutKey: UInt64] = [:]
@@ -301,8 +301,8 @@ extension Committer {
 
     // MARK: Messages of devices
 
-    /// UPS-1: tells the active node of the listeners of this node. A node that becomes active hands out anew, and each new
-    /// link gets all listeners.
+    /// Tells the active node of our listeners (UPS-1). A node that becomes active hands everything out anew, and each new link
+    /// hears of all listeners.
     private func relay(_ node: ClusterNode, _ links: NodeLinks, _ session: inout UInt64) {
         let current = links.session(inEpoch: node.position.epoch)
         let changes: [UpstreamBook.Change]
@@ -316,7 +316,7 @@ extension Committer {
         for change in changes { links.tell(change, in: session) }
     }
 
-    /// UPS-1: hands messages of the active node to the listeners of this node.
+    /// Hands the active node's messages to our listeners (UPS-1).
     private func handOn(
         _ handings: [NodeUpstream], _ transport: inout some Transport & ~Copyable
     ) {
@@ -324,7 +324,7 @@ extension Committer {
         let loops = allLoops
         var messages = [[LoopMessage]](repeating: [], count: loops.count)
         for handing in handings {
-            // Without a way the listener has left, and the active node learns of it.
+            // The listener has left. The active node hears of that too.
             guard let message = UpstreamMessage(handing.delivery),
                 let destination = upstream.relayed([message.number], to: handing.listener)
             else { continue }
@@ -339,24 +339,24 @@ extension Committer {
 
     // MARK: Commands
 
-    /// Keeps a command until a row answers it. Commands of other nodes are forwarded again by these nodes.
+    /// Keeps a command until a row answers it. Other nodes forward theirs again themselves.
     private func keep(_ request: Request, _ outstanding: inout Outstanding) {
         if case .node = request.reply { return }
         outstanding.add(request)
     }
 
-    /// Sends commands that are not on the way to the active node.
+    /// Sends the active node the commands that are not on their way yet.
     private func forward(
         _ node: ClusterNode, _ links: NodeLinks, _ outstanding: inout Outstanding,
         _ session: inout UInt64, _ transport: inout some Transport & ~Copyable
     ) {
-        // The link goes to the node of the last applied epoch, so a repeated command meets no row before the takeover.
+        // The link is to the node of the last applied epoch, so a repeated command can't meet a row from before the takeover.
         let current = links.session(inEpoch: node.position.epoch)
         if current != session {
             session = current
             outstanding.sentThrough = 0
         }
-        // The active node keeps what it has, and new commands are refused without a doubt.
+        // The active node keeps what it has. New commands are refused, and we know that they weren't applied.
         guard session != 0, let run = node.state.run, !node.state.isLogRefusing else { return }
         for number in outstanding.unsent {
             guard let request = outstanding.entries[number] else { continue }
@@ -390,12 +390,12 @@ extension Committer {
         tell(messages, loops, &transport)
     }
 
-    /// Tells the loops the events of a row, and answers the commands of this node.
+    /// Tells the loops a row's events, and answers our commands.
     ///
-    /// TTL-2: a message that is not stored is for the devices that were connected when the message was accepted. A node
-    /// without news of the log for long opens devices from its old store, and another node may have delivered the message
-    /// to them. So a late row's message that is not stored comes to no device of the node.
-    /// - Parameter completeAt: the last time of which the store had all rows, before the reading of the row.
+    /// A message that isn't stored is for the devices that were connected when it was accepted (TTL-2). If a node has long had
+    /// no news from the log, it opens devices from an old store, and another node may have delivered the message to them by
+    /// then. So if a row is late, none of our devices gets its messages that aren't stored.
+    /// - Parameter completeAt: the last time at which the store had all rows, before this one was read.
     private func publish(
         _ row: AppliedRow, _ completeAt: UInt64, _ node: ClusterNode, _ links: NodeLinks,
         _ outstanding: inout Outstanding, _ transport: inout some Transport & ~Copyable
@@ -418,7 +418,7 @@ extension Committer {
             }
             answer(request, outcome, &messages)
         }
-        // Answers without a place among the events are those of earlier transactions.
+        // Answers without a place among the events are from earlier transactions.
         let placed = row.events.compactMap { event -> UInt64? in
             guard case .answered(let answered, let number) = event, answered == run else {
                 return nil
@@ -464,7 +464,7 @@ extension Committer {
         tell(messages, loops, &transport)
     }
 
-    /// Ends the doubt about the last transaction of the node's time as the active node.
+    /// Ends the doubt about the last transaction from when we were active.
     private func settle(
         _ node: ClusterNode, at position: LogPosition, _ outstanding: inout Outstanding,
         _ transport: inout some Transport & ~Copyable
@@ -492,7 +492,7 @@ extension Committer {
                 }
                 left = request.with(rest)
             }
-            // Another node forwards its command again.
+            // It is another node's, which will forward it again.
             if case .node = left.reply { continue }
             outstanding.add(left, reserved: UInt64(index + 1))
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The committer of the active node: what a transaction adds to the log beside its changes, and what happens when the log
+// The committer of the active node: what a transaction writes to the log beside its changes, and what happens if the log
 // refuses it (OPS-7). Rests on ClusterNode.
 
 import Glibc
@@ -15,7 +15,7 @@ import MartletTransport
 import Synchronization
 
 extension Committer {
-    /// Writes a transaction: to the store alone, or to the log of the cluster before its commit.
+    /// Writes a transaction: to the store only, or first to the cluster's log.
     func write(
         _ body: (borrowing Transaction) throws(StorageError) -> Committed,
         log: (_ operations: [UInt8], _ done: Committed) throws(LogRefusal) -> LogPosition?
@@ -24,7 +24,7 @@ extension Committer {
         do throws(StorageError) { return try store.write(body) } catch { throw .store(error) }
     }
 
-    /// Ends the process: the log has a row that the store cannot have. The next process reads the row from the log.
+    /// Ends the process, because the log has a row that our store can't take. The next process reads it from the log.
     func endProcess(_ error: StorageError) -> Never {
         logger.critical(
             "the store cannot take what the cluster's log has; the process ends",
@@ -49,7 +49,7 @@ extension Committer {
             }
             let now = ClusterState.now
             if let hold, hold.isValid(at: now) { break }
-            // A renewal of a slow log is under way. If the renewal succeeds, no other node has taken over.
+            // A renewal is under way and the log is slow. If it succeeds, nobody has taken over.
             guard let hold, !hasFailed, now - hold.end < ClusterLimits.leaseGrace else {
                 node.stepDown("the lease could not be renewed in time")
                 return false
@@ -60,12 +60,11 @@ extension Committer {
         if mustHandOver, !isStopping.load(ordering: .acquiring) {
             node.release()
             node.stepDown("the role is handed over")
-            // The look at the lease that is under way may have begun before the handover.
+            // A look at the lease may be under way that began before the handover.
             cluster.withLock { $0.claimsFrom = ClusterState.now + ClusterLimits.handedOver }
             return false
         }
-        // No row is under way here, the loops are told of all rows, and at the beginning of the look the node was
-        // active.
+        // No row is under way, the loops know of all rows, and we were active when the look began.
         cluster.isChangingRecipients.store(false, ordering: .releasing)
         cluster.isAppending.store(false, ordering: .releasing)
         cluster.noteFresh(at: began)
@@ -73,17 +72,17 @@ extension Committer {
         return true
     }
 
-    /// Has the loops look again at HELLOs that waited for the row under way.
+    /// Lets the loops look again at HELLOs that waited for the row under way.
     func tellFresh(_ transport: inout some Transport & ~Copyable) {
         guard let cluster, cluster.waiterCount.load(ordering: .relaxed) > 0 else { return }
-        // A link to the former active node may have opened after the takeover. Its messages are dropped.
+        // A link to the former active node may have opened after the takeover. Drop its messages.
         links?.live.drop()
         let loops = allLoops
         tell([[LoopMessage]](repeating: [.fresh], count: loops.count), loops, &transport)
     }
 
-    /// Decides about the node's role after a transaction that the log has not taken. All its commands wait again.
-    /// - Returns: whether the node is still active.
+    /// Decides what to do after the log hasn't taken a transaction. All its commands wait again.
+    /// - Returns: whether we are still active.
     func goesOn(leading node: ClusterNode, after refusal: LogRefusal) -> Bool {
         switch refusal {
         case .leaseOver: return goesOn(leading: node)
@@ -91,14 +90,14 @@ extension Committer {
         case .doubt(let row):
             node.stepDown("the log does not tell the fate of row \(row.row)")
         case .away:
-            // The commands are tried again with the next transaction, or are refused. Meanwhile the lease is renewed or ends.
+            // The next transaction tries the commands again, or they are refused. Meanwhile the lease is renewed or runs out.
             usleep(20_000)
             return true
         }
         return false
     }
 
-    /// What the loops of other nodes are told of a transaction, in the order in which `publish` tells this node's.
+    /// What other nodes' loops hear of a transaction, in the order in which `publish` tells ours.
     func events(of batch: [Request], _ done: Committed) -> [ClusterEvent] {
         var events: [ClusterEvent] = []
         func begin(_ fanouts: [Fanout]) { events += fanouts.map { .fanout($0) } }
@@ -139,7 +138,7 @@ extension Committer {
 }
 
 extension Command {
-    /// TTL-2: whether a message that is sent afterwards may have other recipients, or be refused.
+    /// Whether a message that is sent afterwards may have other recipients, or be refused (TTL-2).
     var changesRecipients: Bool {
         switch self {
         case .send, .acknowledge, .connected, .cancel, .receipt, .takeReceipts, .upstream,
@@ -158,7 +157,7 @@ extension Outcome {
 }
 
 extension ClusterEvent {
-    /// The event of a device's connection; nil for all other commands.
+    /// The event that a device has connected; nil for all other commands.
     init?(connected command: Command, _ outcome: Outcome) {
         guard case .connected(let project, let ordinal, _, let connection) = command,
             case .done = outcome
@@ -168,8 +167,7 @@ extension ClusterEvent {
 }
 
 extension ClusterState {
-    /// Whether the committer has work without a command: runs of nodes are to begin or end, or the node is to give the role
-    /// up.
+    /// Whether there is work without a command: runs must begin or end, or we must give up the role.
     var hasWork: Bool {
         withLock { state in
             state.hold != nil
@@ -180,7 +178,7 @@ extension ClusterState {
 }
 
 extension ClusterNode {
-    /// Begins and ends runs of nodes, as the first change of a transaction.
+    /// Begins and ends nodes' runs, as a transaction's first change.
     func changeRuns(
         now: Instant, in transaction: borrowing Transaction
     ) throws(StorageError) -> [ClusterEvent] {
@@ -209,20 +207,20 @@ extension ClusterNode {
         return events
     }
 
-    /// Forgets the wishes that a committed transaction has met. The row stays under way until the loops are told of it:
-    /// the store of a node counts as new when the loops know what is in it (TTL-2).
+    /// Forgets the wishes that a committed transaction has met. The row counts as under way until the loops have heard of it:
+    /// a store is as new as what the loops know of it (TTL-2).
     func committed(_ news: [ClusterEvent]) {
         state.withLock { state in
             for event in news {
                 guard case .runBegan(let run) = event else { continue }
                 state.wanted.removeAll { $0.node == run.node && $0.process == run.process }
             }
-            // The run of a named node may have ended before, and then there is no news.
+            // A named node's run may have ended before, in which case there is no news.
             state.silent = []
         }
     }
 
-    /// Drops forwarded commands of former epochs and of runs that have ended. Their nodes forward them again.
+    /// Drops forwarded commands from earlier epochs and ended runs. Their nodes forward them again.
     func drop(_ batch: inout [Request]) {
         batch.removeAll { mustDrop($0) }
     }
@@ -232,7 +230,7 @@ extension ClusterNode {
         return epoch != self.epoch || livingRuns[run] == nil
     }
 
-    /// The runs of the nodes of commands.
+    /// The runs that commands come from.
     func runs(of batch: ArraySlice<Request>) -> [UInt32] {
         let own = ownRunBegun ?? state.run ?? 0
         return batch.map { request in
@@ -240,14 +238,14 @@ extension ClusterNode {
         }
     }
 
-    /// The outcomes of forwarded commands, for the row of their transaction.
+    /// Forwarded commands' outcomes, for their transaction's row.
     func outcomes(of batch: [Request], _ done: Committer.Committed) -> [LoggedOutcome] {
         zip(batch, done.outcomes).compactMap { request, outcome in
             outcome.isUnfinished ? nil : LoggedOutcome(request, outcome)
         }
     }
 
-    /// Keeps the outcome of a forwarded command for the next row.
+    /// Keeps a forwarded command's outcome for the next row.
     func answer(_ request: Request, _ outcome: Outcome) {
         guard let outcome = LoggedOutcome(request, outcome) else { return }
         keep(outcome)
@@ -255,7 +253,7 @@ extension ClusterNode {
 }
 
 extension LoggedOutcome {
-    /// nil for a command of this node.
+    /// nil for one of our own commands.
     fileprivate init?(_ request: Request, _ outcome: Outcome) {
         guard case .node(let run, let number, _) = request.reply else { return nil }
         self.init(run: run, number: number, bytes: [])

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps a cluster's fanout in progress until the loops of every node have finished their part (FAN-1). The active node counts
-// each linked follower as a part of a fanout. A follower reports the progress of its loops (`FanoutReports`), and names each
-// fanout in progress once a second. A part that a follower has not named for some seconds ends, so neither a frozen node nor a
-// lost report holds up a fanout. Rests on FanoutProgress and NodeEnded.
+// Keeps a fanout in progress until the loops of every node have done their part (FAN-1). For the active node each linked
+// follower is a part of the fanout. A follower reports how far its loops are (`FanoutReports`), and names each fanout in
+// progress once a second. If it hasn't named one for some seconds its part ends, so neither a frozen node nor a lost report
+// holds up a fanout. Rests on FanoutProgress and NodeEnded.
 
 package import MartletBase
 import MartletCluster
@@ -18,7 +18,7 @@ struct FanoutKey: Hashable {
     var number: UInt64
 }
 
-/// The parts of followers in the fanouts of the active node.
+/// Followers' parts in the active node's fanouts.
 package final class FanoutParts: Sendable {
     private struct Part {
         var progress: FanoutProgress
@@ -34,7 +34,7 @@ package final class FanoutParts: Sendable {
     private struct Peer {
         let link: LinkOutbox
         var open: [FanoutKey: Part] = [:]
-        /// Reports of fanouts that the active node has not begun to count.
+        /// Reports of fanouts that we haven't begun to count.
         var early: [FanoutKey: Early] = [:]
         var checked = Duration.zero
     }
@@ -43,12 +43,12 @@ package final class FanoutParts: Sendable {
 
     package init() {}
 
-    /// A follower that reports has presented itself.
+    /// A follower that sends reports has said hello.
     package func join(_ link: LinkOutbox) {
         peers.withLock { $0.append(Peer(link: link)) }
     }
 
-    /// Begins a fanout with a part for each follower, before the loops are told.
+    /// Begins a fanout, with a part for each follower, before the loops hear of it.
     /// - Parameter clock: the monotonic clock, here and below.
     package func begin(_ progress: FanoutProgress, loops: Int, at now: Instant, clock: Duration) {
         let key = FanoutKey(project: progress.project, number: progress.number)
@@ -66,7 +66,7 @@ package final class FanoutParts: Sendable {
         }
     }
 
-    /// Takes the report of a follower.
+    /// Takes a follower's report.
     package func take(
         _ report: NodeEnded, from link: LinkOutbox, at now: Instant, clock: Duration
     ) {
@@ -74,11 +74,11 @@ package final class FanoutParts: Sendable {
             guard let index = peers.firstIndex(where: { $0.link === link }) else { return }
             for entry in report.entries {
                 let key = FanoutKey(project: entry.project, number: entry.messageNumber)
-                // A faulty report must not end the process by an overflow.
+                // A faulty report must not crash us with an overflow.
                 let delivered = min(entry.delivered, UInt64(UInt32.max))
                 let blocks = Int(entry.blocks)
                 guard let progress = peers[index].open[key]?.progress else {
-                    // Dropped parts end after the silence.
+                    // If we drop parts here, they end when nobody has named them for a while.
                     if peers[index].early.count >= ClusterLimits.earlyFanoutsMax {
                         peers[index].early = [:]
                     }
@@ -100,7 +100,7 @@ package final class FanoutParts: Sendable {
         }
     }
 
-    /// Ends the parts of a follower that the follower has not named for long.
+    /// Ends the parts that a follower hasn't named for long.
     package func check(_ link: LinkOutbox, at now: Instant, clock: Duration) {
         peers.withLock { peers in
             guard let index = peers.firstIndex(where: { $0.link === link }),
@@ -117,7 +117,7 @@ package final class FanoutParts: Sendable {
         }
     }
 
-    /// A link has ended, and with it the parts of its follower.
+    /// A link has ended, and with it its follower's parts.
     package func leave(_ link: LinkOutbox, at now: Instant) {
         peers.withLock { peers in
             guard let index = peers.firstIndex(where: { $0.link === link }) else { return }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A follower's reports on fanouts in progress (FAN-1). A follower gives each fanout of a row a progress of its own, and
-// reports it over the link to the active node (`FanoutParts`): ends at once, deliveries every 100 ms, and each fanout in
-// progress once a second. Without a link, or with an active node of an older program, nothing is kept. Rests on FanoutProgress
-// and NodeEnded.
+// A follower's reports on fanouts in progress (FAN-1). It tracks the progress of each fanout that a row brings, and reports to
+// the active node (`FanoutParts`): the end at once, deliveries every 100 ms, and each fanout in progress once a second.
+// Without a link, or if the active node runs an older program, it keeps nothing. Rests on FanoutProgress and NodeEnded.
 
 import MartletBase
 import MartletBits
@@ -12,13 +11,13 @@ import MartletRows
 import MartletWire
 import Synchronization
 
-/// The fanouts of rows on the loops of a follower, for its reports.
+/// Fanouts on a follower's loops, for its reports.
 final class FanoutReports: Sendable {
-    /// Time between two reports. A report costs a frame, and a fanout's place is free after its report.
+    /// Time between two reports. Each costs a frame, but the sooner it comes, the sooner a fanout's place is free.
     private static let pause = Duration.milliseconds(10)
-    /// Time between two reports of the deliveries of a fanout.
+    /// Time between two reports of a fanout's deliveries.
     private static let newsPause = Duration.milliseconds(NodeLimits.reportMilliseconds)
-    /// Time after which a fanout without news is named, well below the silence that ends its part.
+    /// After this time a fanout is named even without news; well before the silence ends its part.
     private static let namingPause = Duration.seconds(1)
 
     private struct Entry {
@@ -30,7 +29,7 @@ final class FanoutReports: Sendable {
     }
 
     private struct State {
-        /// The link to an active node that counts reports.
+        /// The link to the active node, if it counts reports.
         var link: LinkOutbox?
         var open: [Entry] = []
         var reported = Duration.zero
@@ -38,7 +37,7 @@ final class FanoutReports: Sendable {
 
     private let state = Mutex(State())
 
-    /// An active node that counts reports has presented itself.
+    /// An active node that counts reports has said hello.
     func begin(_ link: LinkOutbox) {
         state.withLock { state in
             state.link = link
@@ -46,7 +45,7 @@ final class FanoutReports: Sendable {
         }
     }
 
-    /// The link has ended: no active node counts the fanouts.
+    /// The link has ended, so nobody counts the fanouts.
     func end(_ link: LinkOutbox) {
         state.withLock { state in
             guard state.link === link else { return }
@@ -55,14 +54,14 @@ final class FanoutReports: Sendable {
         }
     }
 
-    /// Gives the fanouts of a row a progress, before the loops are told.
-    /// - Parameter isCounted: whether the active node counts the parts of a fanout.
+    /// Begins to track the fanouts of a row, before the loops hear of them.
+    /// - Parameter isCounted: whether the active node counts a fanout's parts.
     func counting(
         _ events: [ClusterEvent], loops: Int, _ book: FanoutBook, at now: Instant,
         isCounted: (Fanout) -> Bool = { _ in true }
     ) -> [ClusterEvent] {
         guard loops > 0, state.withLock({ $0.link != nil }) else { return events }
-        // The variants of a message have one progress.
+        // A message's variants share their progress.
         var sets: [FanoutKey: [RecipientSet]] = [:]
         for case .fanout(let fanout) in events {
             guard case .many(let set) = fanout.recipients, isCounted(fanout) else { continue }
@@ -96,7 +95,7 @@ final class FanoutReports: Sendable {
         return counted
     }
 
-    /// Reports the progress since the last report, at most once in 10 ms.
+    /// Reports what is new, at most once in 10 ms.
     func tell(at now: Duration) {
         state.withLock { state in
             guard let link = state.link, !state.open.isEmpty, now - state.reported >= Self.pause
@@ -112,7 +111,7 @@ final class FanoutReports: Sendable {
         var (untold, told): ([Entry], [Entry]) = ([], [])
         for var entry in open {
             let progress = entry.progress
-            // The end is read first: deliveries before the end are in the same report.
+            // Read the end first: then the deliveries before it are in the same report.
             let isEnded = !progress.isTold
             let (delivered, blocks) = (
                 progress.deliveredCount, progress.walkedBlocks / entry.loopCount
@@ -134,7 +133,7 @@ final class FanoutReports: Sendable {
             (entry.delivered, entry.blocks, entry.told) = (delivered, blocks, now)
             told.append(entry)
         }
-        // Fanouts beyond the bound of a report are the first of the next.
+        // What doesn't fit into this report comes first in the next.
         open = untold + told
         return entries.isEmpty ? nil : NodeEnded(entries: entries)
     }

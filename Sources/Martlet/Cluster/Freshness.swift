@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decides how recent a node's store must be before it answers a question (OPS-7). A question waits until the store has
-// everything that any node had answered when the question came. Callers that must not hold up their thread wait first, by
-// `Broker.newest`, and ask then: their questions find a store that is new enough, and return at once. Rests on ClusterState.
+// Decides how new a node's store must be before it answers a question (OPS-7). A question waits until the store has everything
+// that any node had answered when the question came. Callers that must not block their thread first await `Broker.newest`
+// and then ask: by then the store is new enough, and the question returns at once. Rests on ClusterState.
 
 import Glibc
 package import MartletBase
@@ -12,16 +12,16 @@ import MartletRows
 import MartletStore
 import Synchronization
 
-/// How new the store must be for the questions of a call.
+/// How new the store must be for a call's questions.
 package enum Freshness: Sendable {
-    /// The store is good as it is: the answer is good as of any moment, or a refusal is looked at again.
+    /// As it is: an answer from any moment will do, or a refusal will be looked at again.
     case any
-    /// The store has everything that any node had answered at a time, in nanoseconds of the monotonic clock.
+    /// It must have everything that any node had answered at this time, in nanoseconds of the monotonic clock.
     case since(UInt64)
-    /// The store is behind, and the log does not answer. Each question is refused until the given time.
+    /// It is behind and the log doesn't answer: refuse every question until then.
     case refused(MartletError, until: UInt64)
 
-    /// The freshness of the calls of a task, or of the synchronous calls within `ask`; nil: each question waits.
+    /// For the calls of a task, or the synchronous calls within `ask`; nil if each question waits for itself.
     @TaskLocal static var current: Freshness?
 
     /// Asks questions with this freshness.
@@ -34,7 +34,7 @@ package enum Freshness: Sendable {
         return try result.get()
     }
 
-    /// Carries out the calls of a task with this freshness.
+    /// Runs a task's calls with this freshness.
     package func carryOut<Answer: Sendable>(
         _ calls: () async throws -> Answer
     ) async throws -> Answer {
@@ -45,14 +45,14 @@ package enum Freshness: Sendable {
 extension ClusterState {
     /// A caller that waits for a newer store.
     struct Waiter: Sendable {
-        /// The caller needs the state of the store at this time, and waits until the other.
+        /// It needs the store as of this time, and waits until the other.
         let asked: UInt64
         let end: UInt64
         let tell: @Sendable (_ isCurrent: Bool) -> Void
     }
 
-    /// Waits until the store has everything that any node had answered at a time.
-    /// - Returns: false if the store is not as new at the end of the wait, or if the broker ends.
+    /// Waits until the store has everything that any node had answered at this time.
+    /// - Returns: false if it hasn't at the end of the wait, or if the broker ends.
     func current(at asked: UInt64, until end: UInt64) async -> Bool {
         await withCheckedContinuation { continuation in
             let isTaken = waiters.withLock { waiters in
@@ -60,12 +60,12 @@ extension ClusterState {
                     Waiter(asked: asked, end: end) { continuation.resume(returning: $0) })
                 return waiters != nil
             }
-            // The store may have become new enough before the waiter was there.
+            // The store may have become new enough before we were waiting.
             if isTaken { settleWaiters() } else { continuation.resume(returning: false) }
         }
     }
 
-    /// Tells the waiting callers that need not wait any more.
+    /// Wakes callers that need wait no longer.
     func settleWaiters() {
         let now = SystemClock.monotonicNanoseconds()
         let settled = waiters.withLock { waiters -> [(Waiter, Bool)] in
@@ -86,7 +86,7 @@ extension ClusterState {
         for (waiter, isCurrent) in settled { waiter.tell(isCurrent) }
     }
 
-    /// Ends all waits, because the broker ends.
+    /// The broker ends: ends all waits.
     func endWaits() {
         let left = waiters.withLock { waiters in
             defer { waiters = nil }
@@ -100,7 +100,7 @@ extension Committer {
     /// When the question of a caller came.
     private enum Asked {
         case at(UInt64)
-        /// The question need not wait: the store is new enough, or the question is refused.
+        /// No need to wait: the store is new enough, or the question is refused.
         case settled(MartletError?)
     }
 
@@ -111,22 +111,22 @@ extension Committer {
         case .any: return .settled(nil)
         case .refused(let error, let end) where SystemClock.monotonicNanoseconds() < end:
             return .settled(error)
-        // A task may go on after the end of the call. The refusal holds for the call alone.
+        // A task may outlive the call, but the refusal is only for the call.
         case .refused: asked = SystemClock.monotonicNanoseconds()
         case .since(let time): asked = time
         case nil: asked = SystemClock.monotonicNanoseconds()
         }
         guard !cluster.isCurrent(at: asked) else { return .settled(nil) }
-        // The log has been away for a while, so a wait would hold up the caller for nothing.
+        // The log has been away for a while, so waiting would be for nothing.
         if let trouble = clusterTrouble { return .settled(.noActiveNode(trouble)) }
         return .at(asked)
     }
 
     private static var late: MartletError { .noActiveNode("the log does not answer") }
 
-    /// OPS-7: waits on this thread until the store has everything that any node of the cluster has answered until now.
-    /// A broker alone does not wait, and the active node waits only while a row is under way.
-    /// - Returns: `UNAVAILABLE` if the log does not answer in time.
+    /// Blocks this thread until the store has everything that any node of the cluster has answered so far (OPS-7). A lone
+    /// broker doesn't wait, and the active node only while a row is under way.
+    /// - Returns: `UNAVAILABLE` if the log doesn't answer in time.
     func waitForNewer() -> MartletError? {
         guard let cluster else { return nil }
         switch asked(cluster) {
@@ -144,7 +144,7 @@ extension Committer {
         }
     }
 
-    /// OPS-7: as `waitForNewer`, and holds up no thread.
+    /// Like `waitForNewer`, without blocking a thread (OPS-7).
     func newer() async -> MartletError? {
         guard let cluster else { return nil }
         switch asked(cluster) {
@@ -161,13 +161,13 @@ extension Committer {
 }
 
 extension Broker {
-    /// OPS-7: whether a question asked now need not wait.
+    /// Whether a question asked now need not wait (OPS-7).
     package var isCurrent: Bool {
         committer.cluster?.isCurrent(at: SystemClock.monotonicNanoseconds()) ?? true
     }
 
-    /// OPS-7: waits, without holding up a thread, until the store has everything that any node of the cluster has
-    /// answered until now. Questions with the returned freshness do not wait.
+    /// Waits, without blocking a thread, until the store has everything that any node of the cluster has answered so far
+    /// (OPS-7). Questions asked with the returned freshness don't wait.
     package func newest() async -> Freshness {
         let asked = SystemClock.monotonicNanoseconds()
         if let refusal = await committer.newer() {
@@ -177,8 +177,8 @@ extension Broker {
         return .since(asked)
     }
 
-    /// Answers a question from a snapshot. The wait for newer rows holds up no thread.
-    /// - Throws: the error of the question; `UNAVAILABLE` if the store cannot be read, or is behind the cluster's log.
+    /// Answers a question from a snapshot. Waits for newer rows without blocking a thread.
+    /// - Throws: the question's error, or `UNAVAILABLE` if the store can't be read or is behind the cluster's log.
     func ask<Answer>(
         _ question: (borrowing Transaction) throws -> Answer
     ) async throws(MartletError) -> Answer {
@@ -186,9 +186,9 @@ extension Broker {
         return try read(question)
     }
 
-    /// Answers a question from a snapshot. In a cluster the wait for newer rows holds up the thread, unless the caller has
+    /// Answers a question from a snapshot. In a cluster, waiting for newer rows blocks the thread, unless the caller has
     /// waited before (`Freshness`).
-    /// - Throws: the error of the question; `UNAVAILABLE` if the store cannot be read, or is behind the cluster's log.
+    /// - Throws: the question's error, or `UNAVAILABLE` if the store can't be read or is behind the cluster's log.
     func ask<Answer>(
         _ question: (borrowing Transaction) throws -> Answer
     ) throws(MartletError) -> Answer {
@@ -196,9 +196,9 @@ extension Broker {
         return try read(question)
     }
 
-    /// Answers a question from a snapshot that may be behind the log of the cluster. For settings that the next question
-    /// reads anew, and for callers that know the store to have what they ask for.
-    /// - Throws: the error of the question; `UNAVAILABLE` if the store cannot be read.
+    /// Answers a question from a snapshot that may be behind the cluster's log: for settings that the next question reads
+    /// again, and for callers who know that the store has what they ask for.
+    /// - Throws: the question's error, or `UNAVAILABLE` if the store can't be read.
     func read<Answer>(
         _ question: (borrowing Transaction) throws -> Answer
     ) throws(MartletError) -> Answer {
@@ -213,14 +213,14 @@ extension Broker {
 
     // MARK: Numbers of projects
 
-    /// The number of a project. A known project keeps its number, so only an unknown ID waits for newer rows.
-    /// - Throws: `NOT_FOUND` for the project.
+    /// A project's number. It never changes, so only an unknown ID waits for newer rows.
+    /// - Throws: `NOT_FOUND` if there is no such project.
     func number(of id: String) throws(MartletError) -> ProjectNumber {
         if committer.cluster != nil, let known = try knownNumber(of: id) { return known }
         return try ask { try Authentication.project(id: id, in: $0) }.number
     }
 
-    /// The number of a project, as above. The wait holds up no thread.
+    /// Likewise, without blocking a thread.
     func number(of id: String) async throws(MartletError) -> ProjectNumber {
         if committer.cluster != nil {
             if let known = try knownNumber(of: id) { return known }

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The format versions of links between nodes (OPS-7). HELLO tells the formats that a node understands, and a node sends no
-// frame that the other node does not understand, so nodes of two programs work together while a cluster is upgraded. Rests on
-// NodeHello.
+// The format versions of links between nodes (OPS-7). HELLO says which formats a node understands, and nobody sends a frame
+// that the other side doesn't. So nodes of two versions work together while a cluster is upgraded. Rests on NodeHello.
 
 import MartletForwarding
 import MartletStore
 package import MartletWire
 
-/// Formats of links. A format has all frames of the formats before, and the forwarded commands of `ForwardingFormat`.
+/// Formats of links. Each includes the frames of those before, and the forwarded commands of `ForwardingFormat`.
 package enum LinkFormat {
-    /// The reports ENDED and NODE_FIGURES. Commands have their bytes of format 1.
+    /// The reports ENDED and NODE_FIGURES. Commands are written as in format 1.
     private static let reports: UInt8 = 2
     /// The events of watched projects, NODE_WATCH and NODE_EVENTS.
     private static let watches: UInt8 = 3
-    /// NODE_ROW and NODE_FANOUT: rows, and now-or-never messages. PONG comes after all messages from before the PING.
+    /// NODE_ROW and NODE_FANOUT: rows and now-or-never messages. PONG comes after all messages from before the PING.
     private static let liveRows: UInt8 = 4
     /// NODE_QUOTAS: the quotas that the active node counts.
     private static let quotas: UInt8 = 5
-    /// ERROR on a link that stands: the log takes no rows.
+    /// ERROR on an open link: the log takes no rows.
     private static let refusals: UInt8 = 6
     /// The formats that this program understands.
     package static let readable = ForwardingFormat.readable.lowerBound...refusals

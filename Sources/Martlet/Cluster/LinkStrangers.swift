@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Peers at the node address that have not yet proved to be nodes (OPS-7). Their number is bounded. A peer beyond the bound
-// takes the place of the oldest peer of the address that has most, so peers of one address cannot keep other nodes out. Pure.
+// Bounds the peers at the node port that have not yet proved to be nodes (OPS-7). When the places are full, a new one replaces
+// the oldest of the address that has most, so peers of one address can't keep other nodes out. Pure.
 
 import MartletCluster
 
-/// The peers of a node's address that have not proved to be nodes.
+/// Peers that have not proved to be nodes.
 package struct LinkStrangers {
-    /// The peers, in the order of coming.
+    /// The peers, in the order in which they came.
     private var peers: [(id: ObjectIdentifier, origin: String)] = []
-    /// Peers that have ended without a proof since the last report.
+    /// Peers that have left without a proof since the last report.
     private var failures = 0
     private var told: Duration?
 
@@ -22,7 +22,7 @@ package struct LinkStrangers {
 
     /// Adds a peer.
     /// - Parameter origin: the peer's IP address.
-    /// - Returns: the peer whose place it takes; nil: there was room.
+    /// - Returns: the peer whose place it takes; nil if there was room.
     package mutating func add(_ id: ObjectIdentifier, from origin: String) -> ObjectIdentifier? {
         defer { peers.append((id, origin)) }
         guard peers.count >= ClusterLimits.strangersMax else { return nil }
@@ -33,11 +33,11 @@ package struct LinkStrangers {
         return peers.remove(at: place).id
     }
 
-    /// Removes a peer that has ended, or has proved to be a node.
+    /// Removes a peer that has left, or has proved to be a node.
     package mutating func remove(_ id: ObjectIdentifier) { peers.removeAll { $0.id == id } }
 
-    /// Counts a peer that has ended without a proof.
-    /// - Returns: the number of such peers if it is to be reported now.
+    /// Counts a peer that has left without a proof.
+    /// - Returns: how many there were, if it is time to report them.
     package mutating func failed(at now: Duration) -> Int? {
         failures += 1
         if let told, now - told < Self.pause { return nil }

@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What nodes tell each other over a link beside rows, commands and messages of devices: now-or-never messages, the
-// progress of fanouts, loads, quotas, and events of watched projects. Each kind goes to nodes whose HELLO names its format. Rests
-// on NodeLinks, RowFeed, LiveRelay, FanoutParts, FanoutReports, NodeFigureBook and WatchRelay.
+// What else nodes tell each other over a link, beside rows, commands and devices' messages: now-or-never messages, progress of
+// fanouts, loads, quotas, and events of watched projects. Each goes only to nodes whose HELLO names its format. Rests on
+// NodeLinks, RowFeed, LiveRelay, FanoutParts, FanoutReports, NodeFigureBook and WatchRelay.
 
 import MartletBase
 import MartletCluster
 import MartletWire
 
-/// The state of a link's reports. Lives on the thread of the link.
+/// Where the talk on a link stands. Lives on the link's thread.
 struct LinkTalk {
-    /// Whether this node is the active node of the link.
+    /// Whether we are the active one of the two.
     let isActive: Bool
-    /// Name of the other node.
+    /// The other node's name.
     private(set) var node = ""
     private(set) var hasReports = false
     private(set) var hasWatches = false
     private(set) var hasQuotas = false
     private(set) var hasRefusals = false
-    /// When the other node was told last that the log takes no rows.
+    /// When we last told it that the log takes no rows.
     var refusalTold = Duration.zero
-    /// When the loads were told last.
+    /// When we last told it the loads.
     var reported = Duration.zero
-    /// The time of the last frame; nil until the first report of the node's load. A node reports its load once a second.
+    /// When its last frame came; nil until it first reports its load, which it then does once a second.
     private(set) var heard: Duration?
-    /// Whether the other node is frozen or cut off: a long time without a frame.
+    /// Whether the other node seems frozen or cut off, because no frame has come for long.
     var isSilent: Bool {
         heard.map { ClusterState.now - $0 > ClusterLimits.linkSilence } ?? false
     }
 
     init(isActive: Bool) { self.isActive = isActive }
 
-    /// Notes a frame of the other node.
+    /// Notes a frame from the other node.
     mutating func hear(_ frame: NodeFrame) {
         guard heard == nil else { return heard = ClusterState.now }
         if case .figures = frame { heard = ClusterState.now }
@@ -47,7 +47,7 @@ struct LinkTalk {
 }
 
 extension NodeLinks {
-    /// The other node has presented itself.
+    /// The other node has said hello.
     func begin(_ talk: inout LinkTalk, _ hello: NodeHello, _ link: LinkOutbox) {
         talk.begin(hello)
         if talk.hasReports {
@@ -64,7 +64,7 @@ extension NodeLinks {
         }
     }
 
-    /// Tells the other node what is new. Called at least every 100 ms.
+    /// Tells the other node the news. Called at least every 100 ms.
     func tell(_ talk: inout LinkTalk, _ link: LinkOutbox) {
         let now = ClusterState.now
         if talk.hasReports {
@@ -86,7 +86,7 @@ extension NodeLinks {
         }
     }
 
-    /// Takes a frame of the other node.
+    /// Takes a frame from the other node.
     /// - Returns: false if the link must end.
     func hear(_ frame: NodeFrame, _ talk: LinkTalk, _ link: LinkOutbox) -> Bool {
         switch frame {
@@ -94,7 +94,7 @@ extension NodeLinks {
             guard talk.isActive, talk.hasReports else { return false }
             changeFanouts { parts.take(frame, from: link, at: $0, clock: ClusterState.now) }
         case .figures(let frame):
-            // The active node sends the loads of other followers too.
+            // The active node also sends other followers' loads.
             guard talk.hasReports, !talk.isActive || frame.node == talk.node else { return false }
             figures.take(frame, at: ClusterState.now)
         case .quotas(let frame):

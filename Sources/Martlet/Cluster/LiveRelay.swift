@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Carries now-or-never messages across a cluster (TTL-2, OPS-7). The active node sends such a message from a snapshot, as a
-// broker alone does, and hands the fanouts to the followers over their links: no row has the message, and nothing waits for
-// the log. The log takes the message while a node with devices has no link, or a full one (`reachesAll`).
+// Carries now-or-never messages across a cluster (TTL-2, OPS-7). The active node sends them from a snapshot, like a lone
+// broker, and hands the fanouts to the followers over their links: no row, no waiting for the log. Only while a node that has
+// devices has no link, or a full one, do they go through the log (`reachesAll`).
 //
-// A device that moves gets the message once. The active node hands a message to all links before any loop sends the message.
-// A follower opens the connection of a device when it has all messages of the time before: it sends PING, and PONG comes
-// behind these messages. Rests on LinkOutbox and NodeFanout.
+// A device that moves gets the message once. The active node puts a message on all links before any loop sends it. A follower
+// opens a device's connection only when it has all earlier messages: it sends PING, and PONG comes after them. Rests on
+// LinkOutbox and NodeFanout.
 
 import MartletBase
 import MartletCluster
@@ -18,30 +18,30 @@ import Synchronization
 /// The now-or-never messages on a node's links.
 final class LiveRelay: Sendable {
     private struct State {
-        /// The links of followers that take messages, with the numbers of their processes.
+        /// Links of followers that take messages, and the numbers of their processes.
         var peers: [(link: LinkOutbox, process: UInt64)] = []
-        /// The processes of other nodes that may have devices.
+        /// Other nodes' processes that may have devices.
         var processes: Set<UInt64> = []
         /// The link to the active node, while messages may come over it.
         var activeLink: LinkOutbox?
         /// Messages whose row is not applied yet, the oldest first.
         var waiting: [(row: UInt64, fanouts: [ClusterEvent])] = []
         var waitingBytes = 0
-        /// The value of the last PONG.
+        /// The last PONG's value.
         var heard: UInt64 = 0
-        /// When the PING without PONG was sent; nil: there is none.
+        /// When we sent a PING that hasn't been answered; nil if there is none.
         var asked: UInt64?
 
         mutating func drop() { (waiting, waitingBytes) = ([], 0) }
     }
 
     private let state = Mutex(State())
-    /// The time, in nanoseconds of the monotonic clock, up to which the loops have all messages of the active node.
+    /// The loops have all messages that the active node sent up to this time, in nanoseconds of the monotonic clock.
     private let completeThrough = Atomic<UInt64>(.max)
-    /// Messages that are on the way to the links and loops of the active node.
+    /// Messages on their way to the active node's links and loops.
     private let handing = Atomic<Int>(0)
 
-    /// Whether the loops have all messages that any node had sent to a device at a time.
+    /// Whether the loops have every message that any node had sent to a device at this time.
     func hasAllMessages(before nanoseconds: UInt64) -> Bool {
         handing.load(ordering: .acquiring) == 0
             && completeThrough.load(ordering: .acquiring) >= nanoseconds
@@ -49,26 +49,25 @@ final class LiveRelay: Sendable {
 
     // MARK: The active node's side
 
-    /// A follower that takes messages has presented itself.
+    /// A follower that takes messages has said hello.
     func join(_ link: LinkOutbox, process: UInt64) {
         state.withLock { state in
-            // A process has one link. Its former link may not have ended here yet.
+            // A process has one link, but its former one may not have ended here yet.
             state.peers.removeAll { $0.process == process }
             state.peers.append((link, process))
         }
     }
 
-    /// The link of a follower has ended.
+    /// A follower's link has ended.
     func leave(_ link: LinkOutbox) {
         state.withLock { state in state.peers.removeAll { $0.link === link } }
     }
 
-    /// Notes which processes have devices.
-    /// - Parameter processes: those of other nodes.
+    /// Notes which processes of other nodes have devices.
     func expect(_ processes: Set<UInt64>) { state.withLock { $0.processes = processes } }
 
     /// Whether the links reach all devices.
-    /// - Parameter nodes: the living nodes.
+    /// - Parameter nodes: how many nodes are alive.
     func reachesAll(nodes: Int) -> Bool {
         state.withLock { state in
             guard state.peers.count + 1 >= nodes else { return false }
@@ -79,10 +78,10 @@ final class LiveRelay: Sendable {
         }
     }
 
-    /// Hands fanouts to the followers, then to loops of this node.
+    /// Hands fanouts to the followers, and then to our own loops.
     /// - Parameters:
-    ///   - row: a row that the log has, and that is not before the snapshot of the fanouts.
-    ///   - loops: tells the loops that do not send the message in this turn.
+    ///   - row: a row that the log has, at or after the fanouts' snapshot.
+    ///   - loops: tells those loops that don't send the message in this turn.
     func hand(_ fanouts: [Fanout], row: UInt64, loops: () -> Void) {
         handing.add(1, ordering: .acquiringAndReleasing)
         defer { handing.subtract(1, ordering: .acquiringAndReleasing) }
@@ -91,13 +90,13 @@ final class LiveRelay: Sendable {
                 NodeFanout(
                     row: row, events: ClusterEvent.bytes(of: fanouts.map { .fanout($0) }))
             ).bytes
-            // Under the lock, so that a PONG is behind the message on all links or on none.
+            // Under the lock, so that a PONG comes after the message on every link or on none.
             state.withLock { state in for peer in state.peers { peer.link.push(bytes) } }
         }
         loops()
     }
 
-    /// Answers PING, behind the messages that any device may have.
+    /// Answers PING, after all messages that any device may have had.
     func answer(_ ping: Ping, on link: LinkOutbox) {
         let bytes = NodeFrame.pong(Pong(value: ping.value)).bytes
         state.withLock { _ in _ = link.push(bytes) }
@@ -105,7 +104,7 @@ final class LiveRelay: Sendable {
 
     // MARK: The follower's side
 
-    /// A link to the active node begins. Messages may come from now on.
+    /// A link to the active node has begun. From now on messages may come.
     func open(_ link: LinkOutbox) {
         state.withLock { state in
             state.activeLink = link
@@ -115,7 +114,7 @@ final class LiveRelay: Sendable {
         }
     }
 
-    /// No message comes over the link any more.
+    /// No more messages come over this link.
     func close(_ link: LinkOutbox) {
         state.withLock { state in
             guard state.activeLink === link else { return }
@@ -124,7 +123,7 @@ final class LiveRelay: Sendable {
         }
     }
 
-    /// Takes a message of the active node.
+    /// Takes a message from the active node.
     /// - Returns: false if the link must end.
     func take(_ frame: NodeFanout, from link: LinkOutbox) -> Bool {
         guard let events = try? ClusterEvent.events(frame.events),
@@ -132,7 +131,7 @@ final class LiveRelay: Sendable {
         else { return false }
         return state.withLock { state in
             guard state.activeLink === link else { return false }
-            // A follower far behind the log loses messages, as a loop far behind does.
+            // A follower that is far behind the log loses messages, just as a loop does that is far behind.
             if state.waiting.count < LiveSending.waitingMax,
                 state.waitingBytes < ClusterLimits.heldBytesMax
             {
@@ -151,15 +150,14 @@ final class LiveRelay: Sendable {
         }
     }
 
-    /// Asks whether all messages have come, for devices that wait. Ends a link whose active node does not answer.
+    /// Asks, for devices that wait, whether all messages have come. If the active node doesn't answer, ends the link.
     /// - Parameters:
-    ///   - awaited: the last time of which somebody needs to know.
+    ///   - awaited: the latest time that somebody needs to know about.
     ///   - nanoseconds: the monotonic clock.
     func ask(for awaited: UInt64, at nanoseconds: UInt64) {
         state.withLock { state in
             guard let link = state.activeLink, state.heard < awaited else { return }
-            // A link has a single PING under way. With a PING in each turn the frames multiply, because each PONG begins
-            // a turn.
+            // Only one PING at a time: every PONG begins a turn, so with one in each turn they would multiply.
             if let asked = state.asked {
                 if nanoseconds - asked > ClusterLimits.pongNanoseconds { link.end() }
                 return
@@ -169,7 +167,7 @@ final class LiveRelay: Sendable {
         }
     }
 
-    /// The messages for the loops.
+    /// Messages whose time has come.
     /// - Parameter row: the last applied row.
     func due(through row: UInt64) -> [ClusterEvent] {
         state.withLock { state in
@@ -182,10 +180,10 @@ final class LiveRelay: Sendable {
         }
     }
 
-    /// When the last PING with a PONG was sent, in nanoseconds of the monotonic clock; 0: there is no link, or no PONG.
+    /// When we sent the last PING that was answered, in nanoseconds of the monotonic clock; 0 without a link or an answer.
     var heard: UInt64 { state.withLock { $0.activeLink == nil ? 0 : $0.heard } }
 
-    /// The loops have the messages that were due.
+    /// The loops now have the messages that were due.
     func noteHanded() {
         state.withLock { state in
             guard state.waiting.isEmpty else { return }
@@ -194,7 +192,7 @@ final class LiveRelay: Sendable {
         }
     }
 
-    /// Ends a link without PONG, because a device has waited too long. The messages on the link are dropped.
+    /// A device has waited too long for PONG: ends the link. Messages still on it are dropped.
     func giveUp(at nanoseconds: UInt64) {
         state.withLock { state in
             guard completeThrough.load(ordering: .relaxed) < nanoseconds else { return }
@@ -206,13 +204,13 @@ final class LiveRelay: Sendable {
         }
     }
 
-    /// Drops the messages that wait, because the node does not follow.
+    /// Drops what waits, because we don't follow any more.
     func drop() {
         state.withLock { $0.drop() }
         noteHanded()
     }
 
-    /// The node is active now: messages of the former active node are dropped.
+    /// We are active now, so the former active node's messages are dropped.
     func lead(_ processes: Set<UInt64>) {
         state.withLock { state in
             state.drop()
@@ -224,19 +222,18 @@ final class LiveRelay: Sendable {
 }
 
 extension Committer {
-    /// TTL-2: whether a loop or a caller sends now-or-never messages itself. A follower may have answered from a row that
-    /// the store of the active node does not have yet, so the messages go into the log while a row with such answers is
-    /// under way.
+    /// Whether a loop or caller sends now-or-never messages itself (TTL-2). A follower may have answered from a row that the
+    /// active node's own store lacks. So while a row that changes recipients is under way, the messages go through the log.
     var sendsLive: Bool {
         guard let cluster, let links else { return true }
         return !cluster.isChangingRecipients.load(ordering: .acquiring) && cluster.isActive
             && links.live.reachesAll(nodes: cluster.nodes.value)
     }
 
-    /// TTL-2: begins to count a now-or-never fanout.
+    /// Begins to count a now-or-never fanout (TTL-2).
     /// - Parameters:
-    ///   - loops: the loops that are told.
-    ///   - isForNodes: whether other nodes are told.
+    ///   - loops: how many loops hear of it.
+    ///   - isForNodes: whether other nodes do.
     func beginLive(
         _ progress: FanoutProgress?, loops: Int, isForNodes: Bool, at now: Instant
     ) {
@@ -248,7 +245,7 @@ extension Committer {
         }
     }
 
-    /// TTL-2: hands now-or-never fanouts to the other nodes, and then to loops of this node.
+    /// Hands now-or-never fanouts to the other nodes, and then to our own loops (TTL-2).
     /// - Parameter loops: tells the loops.
     func tellNodes(live fanouts: [Fanout], loops: () -> Void) {
         guard let cluster, let links else { return loops() }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A loop on a cluster's node, whose store may lag behind the log (OPS-7). The store of a follower is behind the active node's
-// by some milliseconds, and the active node's own store is behind the log while a row is under way. No client is refused for
-// good by such a store: a HELLO that the store refuses is looked at again when the store has all rows that the log had at the
-// HELLO. Rests on ClusterState.
+// A loop of a cluster's node, whose store may lag behind the log (OPS-7): a follower's by some milliseconds, the active node's
+// while a row is under way. Such a store must not refuse a client for good. If it refuses a HELLO, we look at the HELLO again
+// once the store has all rows that the log had when it came. Rests on ClusterState.
 
 import MartletBase
 import MartletCluster
@@ -21,14 +20,14 @@ struct HeldHello {
     let frameBytes: Int
     /// When the HELLO came, in nanoseconds of the monotonic clock.
     let since: UInt64
-    /// Whether the word of other nodes is enough while the log does not answer.
+    /// Whether other nodes' word will do while the log doesn't answer.
     var mayBeOld = false
-    /// The second of the loop before which the HELLO waits in any case.
+    /// The loop's second until which it waits in any case.
     var earliest: UInt32 = 0
 }
 
 extension MartletError {
-    /// OPS-7: the refusal of a client while other nodes may have news that this node lacks.
+    /// Refuses a client while other nodes may have news that we lack (OPS-7).
     fileprivate static var unknownNews: MartletError {
         MartletError(
             .unavailable,
@@ -38,7 +37,7 @@ extension MartletError {
             """, retryDelayMilliseconds: 1000)
     }
 
-    /// Whether clients do not try again after the error.
+    /// Whether clients give up after this error.
     fileprivate var isFinal: Bool {
         switch word {
         case .invalidArgument, .unauthenticated, .permissionDenied, .notFound, .alreadyExists,
@@ -52,7 +51,7 @@ extension MartletError {
 }
 
 extension Loop where Kernel: ~Copyable {
-    /// Holds a HELLO that the store of this node refuses for good, until the store is as new as the HELLO.
+    /// Holds a HELLO that our store would refuse for good, until the store is as new as the HELLO.
     /// - Returns: false if the refusal stands.
     mutating func holdForNewer(
         _ hello: Hello, _ error: MartletError, _ connection: UnsafeMutablePointer<Connection>
@@ -63,7 +62,7 @@ extension Loop where Kernel: ~Copyable {
             HeldHello(
                 id: connection.pointee.id, hello: hello, charge: try charge(connection),
                 frameBytes: servedBytes, since: now), connection, cluster)
-        // Also a store that has everything now may have been older at the reading before.
+        // Even if the store has everything now, it may have been older when we read it.
         if cluster.isCurrent(at: now) {
             mustLookAgain = true
         } else {
@@ -72,10 +71,10 @@ extension Loop where Kernel: ~Copyable {
         return true
     }
 
-    /// TTL-4: holds the HELLO of a device until the store has the acknowledgements that another node has confirmed. The
-    /// device has forgotten these messages, and would take a message of an old store for a new one. While the log is
-    /// away, the HELLO of a sender is held too, whose key may be revoked. Other nodes may say then that the store lacks
-    /// nothing (`NodeWord`), or else the HELLO is refused.
+    /// Holds a device's HELLO until the store has the acknowledgements that another node has confirmed (TTL-4). The device has
+    /// forgotten those messages, and would take them for new if an old store sent them again. While the log is away we hold
+    /// senders' HELLOs too, because a key may have been revoked. Then other nodes may say that the store lacks nothing
+    /// (`NodeWord`); otherwise the HELLO is refused.
     /// - Returns: whether the HELLO waits.
     mutating func holdForMarks(
         _ hello: Hello, _ connection: UnsafeMutablePointer<Connection>
@@ -88,8 +87,8 @@ extension Loop where Kernel: ~Copyable {
             }
         }
         let now = SystemClock.monotonicNanoseconds()
-        // TTL-2: a message that is not stored may have come to the device over another node. The news of such a message
-        // are in the inbox of the loop, so the inbox is emptied first. A log that is away does not excuse from that.
+        // The device may have had a message that isn't stored over another node (TTL-2). The news of it is in our inbox, so
+        // empty that first, even if the log is away.
         let isCurrent =
             isNew(cluster, at: now) && (!isDevice || hasAllMessages(before: now))
         guard !isCurrent || context.inbox.count > 0 || isTakingMessages else { return false }
@@ -105,17 +104,17 @@ extension Loop where Kernel: ~Copyable {
         return true
     }
 
-    /// OPS-7, NET-11: milliseconds between two turns after which the loop was away: the process was frozen, or had no processor. A
-    /// loop waits for events for a second at most, and a device may be connected to another node before a lease ends.
+    /// If so many milliseconds lie between two turns, the loop was away: the process was frozen, or had no processor (OPS-7,
+    /// NET-11). A loop waits at most a second for events, and a device may connect to another node before a lease ends.
     static var awayMilliseconds: Int64 { 2000 }
-    /// OPS-7: seconds after an absence in which HELLOs of devices are held. A connection that the kernel has taken
-    /// meanwhile is read from some turns later.
+    /// For so many seconds after an absence devices' HELLOs are held (OPS-7): what the kernel accepted meanwhile is read some
+    /// turns later.
     static var returnSeconds: UInt32 { 2 }
 
-    /// OPS-7: holds the HELLO of a device that came while the loop was away, until the loop's next second but one, which is
-    /// a second later at least. The device may have given up, and may be connected to another node. The end of its
-    /// connection here is then among the events until that second. Answered at once, the dead connection would be the
-    /// later one, and *replaced* would end the living connection for good.
+    /// Holds a device's HELLO that came while the loop was away, for at least a second: until the loop's next second but one
+    /// (OPS-7). The device may have given up and connected to another node; by then we have seen its connection here end. If
+    /// we answered at once, the dead connection would count as the later one, and *replaced* would close the living one for
+    /// good.
     /// - Returns: false if the loop was not away.
     mutating func holdAfterAbsence(
         _ hello: Hello, _ connection: UnsafeMutablePointer<Connection>
@@ -132,8 +131,8 @@ extension Loop where Kernel: ~Copyable {
         return true
     }
 
-    /// TTL-4: whether the store is as new as a device needs it.
-    /// - Parameter isLast: whether the device waits no longer.
+    /// Whether the store is as new as a device needs it (TTL-4).
+    /// - Parameter isLast: whether the device will wait no longer.
     private func isNew(
         _ cluster: ClusterState, at nanoseconds: UInt64, isLast: Bool = false
     ) -> Bool {
@@ -141,7 +140,7 @@ extension Loop where Kernel: ~Copyable {
             || context.committer.isNewWithoutLog(at: nanoseconds, isLast: isLast)
     }
 
-    /// TTL-2: whether the inbox of the loop has all messages that a device may have got over another node.
+    /// Whether our inbox has every message that a device may have had over another node (TTL-2).
     private func hasAllMessages(before nanoseconds: UInt64) -> Bool {
         context.committer.links?.live.hasAllMessages(before: nanoseconds) ?? true
     }
@@ -154,15 +153,15 @@ extension Loop where Kernel: ~Copyable {
         cluster.beginWait(since: held.since)
     }
 
-    /// Looks again at the HELLOs that waited for the present state of the store.
+    /// Looks again at HELLOs that were waiting for the store as it is now.
     mutating func lookAgain() {
         mustLookAgain = false
         guard let cluster = context.committer.cluster, !helloHeld.isEmpty else { return }
         let now = SystemClock.monotonicNanoseconds()
         var held: [HeldHello] = []
         swap(&held, &helloHeld)
-        // The loops are told of a row before a store with the row counts as new. So the loop first takes what it was
-        // told until the look: a message that is not stored is then not for the device's new connection (TTL-2).
+        // Loops hear of a row before the store counts as having it. So first take what we have been told so far: a message
+        // that isn't stored is then not for the device's new connection (TTL-2).
         let looks = held.map { one in
             let isCurrent = cluster.isCurrent(at: one.since)
             let isLate = now - one.since > ClusterLimits.questionNanoseconds
@@ -199,7 +198,7 @@ extension Loop where Kernel: ~Copyable {
                     throw MartletError.unknownNews
                 }
                 do {
-                    // A ticket of a new device has been verified, so its turn is over.
+                    // The new device's ticket has been verified, so its turn is over.
                     if case .newDevice = one.hello {
                         try register(one.hello, connection)
                     } else {
@@ -220,7 +219,7 @@ extension Loop where Kernel: ~Copyable {
         }
     }
 
-    /// Has all devices of the loop connect again, because their connections count as lost.
+    /// Makes all devices here connect again, because their connections count as lost.
     mutating func endRun() {
         for index in places where isOccupied[index] {
             let connection = connections + index

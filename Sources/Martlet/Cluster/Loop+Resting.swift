@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A loop on a drained node (OPS-7). Devices and senders are told to go as at the broker's end, and their connections end when
-// their requests are answered. The loop goes on, and refuses new devices and senders until the node is undrained.
-// Administrators stay, because commands on the node's machine are administrators. Rests on Loop.
+// A loop on a drained node (OPS-7). Devices and senders are told to go, as when the broker stops, and their connections close
+// once their requests are answered. The loop goes on, and refuses new devices and senders until the node is undrained.
+// Administrators stay, because that is what commands on the node's machine are. Rests on Loop.
 
 import MartletBase
 import MartletTransport
 import MartletWire
 
 extension Loop where Kernel: ~Copyable {
-    /// Begins or ends the rest of the loop.
+    /// Begins or ends the loop's rest.
     mutating func rest(_ isResting: Bool) {
         guard isResting != self.isResting else { return }
         self.isResting = isResting
@@ -30,8 +30,8 @@ extension Loop where Kernel: ~Copyable {
         return true
     }
 
-    /// Ends connections without open requests, and after some seconds all connections. Called in each turn while
-    /// connections have still to end, and once a second, because a registration may end in a connection meanwhile.
+    /// Closes connections that have no open requests, and after some seconds all. Called in each turn while there are any
+    /// left, and once a second, because a registration may still turn into a connection.
     mutating func goOnEmptying(_ now: UInt32) {
         let isLate = now &- drainBegan >= Connection.closingSecondsMax
         isEmptying = false

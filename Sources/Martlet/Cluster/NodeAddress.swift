@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the other nodes reach a node (OPS-7). Rests on MartletBase.
+// Where other nodes reach a node (OPS-7). Rests on MartletBase.
 
 package import MartletBase
 
-/// HOST:PORT of a node.
+/// A node's HOST:PORT.
 package struct NodeAddress: Hashable, Sendable {
     package var host: String
     package var port: UInt16
@@ -14,7 +14,7 @@ package struct NodeAddress: Hashable, Sendable {
         self.port = port
     }
 
-    /// - Throws: `INVALID_ARGUMENT` for a text that is not HOST:PORT or [IPv6]:PORT.
+    /// - Throws: `INVALID_ARGUMENT` unless the text is HOST:PORT or [IPv6]:PORT.
     package init(validating text: String) throws(MartletError) {
         guard let place = HostPort(text) else {
             throw MartletError(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The load of every node, as one node knows it: its own now, the others' from their last report, and the quotas that the
-// active node counts (FAN-8, QUO-4). Any node answers questions about the cluster with the sums. Rests on NodeFigures.
+// The load of every node, as this one knows it: its own as of now, the others' from their last reports, and the quotas that
+// the active node counts (FAN-8, QUO-4). So any node can answer questions about the whole cluster. Rests on NodeFigures.
 
 import MartletBase
 import MartletCluster
@@ -9,9 +9,9 @@ import MartletEngine
 import MartletWire
 import Synchronization
 
-/// The reports of other nodes.
+/// Other nodes' reports.
 final class NodeFigureBook: Sendable {
-    /// A report is valid for this time: some reports may be late.
+    /// How long a report is good for: some may be late.
     private static let life = Duration.seconds(5)
     /// Time between two reports.
     static let pause = Duration.seconds(1)
@@ -22,13 +22,13 @@ final class NodeFigureBook: Sendable {
     }
 
     private let reports = Mutex<[String: Report]>([:])
-    /// QUO-4: the last quotas of the active node, and when they came.
+    /// The active node's last quotas, and when they came (QUO-4).
     private let quotas = Mutex<(at: Duration, frame: NodeQuotas)?>(nil)
-    /// Reads this node's own quotas.
+    /// Reads our own quotas.
     private let ownQuotas = Mutex<(@Sendable () -> NodeQuotas)?>(nil)
-    /// The way to the node's own figures; nil until the broker has all its parts.
+    /// Reads our own figures; nil until the broker has all its parts.
     private let own = Mutex<(@Sendable () -> NodeFigures?)?>(nil)
-    /// The node's own figures of the last second.
+    /// Our own figures, at most a second old.
     private let latest = Mutex<Report?>(nil)
 
     /// Begins to report.
@@ -40,17 +40,17 @@ final class NodeFigureBook: Sendable {
         ownQuotas.withLock { $0 = quotas }
     }
 
-    /// The report of the quotas that a node counts.
+    /// The frame that reports quotas.
     static func frame(of quotas: ProjectQuotas, at now: Instant) -> NodeQuotas {
         NodeQuotas(
             entries: quotas.counted(at: now, limit: NodeLimits.quotaEntriesMax)
                 .map { NodeQuotas.Entry(project: $0, quota: $1, left: $2) })
     }
 
-    /// Notes the quotas of the active node.
+    /// Takes the active node's quotas.
     func take(_ frame: NodeQuotas, at now: Duration) { quotas.withLock { $0 = (now, frame) } }
 
-    /// The quotas of a project that are not full, as the active node counts them; nil: no report is valid.
+    /// A project's quotas that aren't full, as the active node counts them; nil if we have no valid report.
     func quotas(
         of project: ProjectNumber, at now: Duration
     ) -> [CountedQuota: QuotaLeft]? {
@@ -62,18 +62,18 @@ final class NodeFigureBook: Sendable {
         }
     }
 
-    /// Reads the node's own figures, at most once a second. Called on the thread that looks for the active node, because
-    /// this thread ends before the store is closed.
+    /// Reads our own figures, at most once a second. Called on the thread that looks for the active node, because that one
+    /// ends before the store is closed.
     func refresh(at now: Duration) {
         if let last = latest.withLock({ $0 }), now - last.at < Self.pause { return }
         guard let figures = own.withLock({ $0 })?() else { return }
         latest.withLock { $0 = Report(at: now, figures: figures) }
     }
 
-    /// The node's own figures of the last second.
+    /// Our own figures, at most a second old.
     var ownFigures: NodeFigures? { latest.withLock { $0?.figures } }
 
-    /// Notes the report of another node.
+    /// Takes another node's report.
     func take(_ figures: NodeFigures, at now: Duration) {
         reports.withLock { reports in
             reports = reports.filter { now - $0.value.at < Self.life }
@@ -84,16 +84,16 @@ final class NodeFigureBook: Sendable {
         }
     }
 
-    /// The valid reports of other nodes, by their names.
+    /// Other nodes' valid reports, by name.
     func others(at now: Duration) -> [NodeFigures] {
         reports.withLock { reports in
             reports.values.filter { now - $0.at < Self.life }.map(\.figures)
         }.sorted { $0.node < $1.node }
     }
 
-    /// Tells a node the loads of all nodes but its own, once a second.
+    /// Tells a node all loads but its own, once a second.
     /// - Parameters:
-    ///   - reported: when the loads were told last.
+    ///   - reported: when it was last told.
     ///   - withQuotas: whether the node understands quotas.
     func tell(
         _ link: LinkOutbox, of peer: String, _ reported: inout Duration, withQuotas: Bool
@@ -110,7 +110,7 @@ final class NodeFigureBook: Sendable {
         }
     }
 
-    /// Tells the active node the load of this node, once a second.
+    /// Tells the active node our load, once a second.
     func tellOwn(_ link: LinkOutbox, _ reported: inout Duration) {
         let now = ClusterState.now
         guard now - reported >= Self.pause, let own = ownFigures else { return }
@@ -118,7 +118,7 @@ final class NodeFigureBook: Sendable {
         link.push(NodeFrame.figures(own).bytes)
     }
 
-    /// Adds the loads of other nodes to a node's own.
+    /// Adds other nodes' loads to our own.
     func addOthers(to status: inout BrokerStatus, at now: Duration) {
         guard let mine = ownFigures else { return }
         var all = [mine] + others(at: now).filter { $0.node != mine.node }
@@ -133,9 +133,9 @@ final class NodeFigureBook: Sendable {
         }
     }
 
-    /// The report of the active node; nil: there is none.
+    /// The active node's report, if there is one.
     func active(at now: Duration) -> NodeFigures? {
-        // A formerly active node is one for as long as its last report is valid.
+        // A node that was active still counts as such while its last report is valid.
         reports.withLock { reports in
             reports.values.filter { $0.figures.isActive && now - $0.at < Self.life }
                 .max { $0.at < $1.at }?.figures
@@ -144,7 +144,7 @@ final class NodeFigureBook: Sendable {
 }
 
 extension BrokerStatus {
-    /// Adds the load of another node. The store and the clock stay those of the asked node.
+    /// Adds another node's load. Store and clock stay our own.
     fileprivate mutating func add(_ other: BrokerStatus) {
         connectionCount += other.connectionCount
         deliveredCount += other.deliveredCount
@@ -167,7 +167,7 @@ extension BrokerStatus {
 }
 
 extension ProjectStatus {
-    /// Adds the load by the project of another node. The active node alone counts fanouts and shares.
+    /// Adds a project's load on another node. Only the active node counts fanouts and shares.
     fileprivate mutating func add(_ other: ProjectStatus) {
         connectionCount += other.connectionCount
         deliveredCount += other.deliveredCount

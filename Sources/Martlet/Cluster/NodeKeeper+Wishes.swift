@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Carries out what the operator asks of a node: hand the active role over, or send its clients to other nodes (OPS-7). Rests
-// on NodeKeeper and the wishes in the log.
+// Does what the operator asks of a node: hand over the active role, or send its clients to other nodes (OPS-7). Rests on
+// NodeKeeper and the wishes in the log.
 
 import Logging
 import MartletBase
@@ -9,32 +9,32 @@ import MartletCluster
 import MartletRows
 import MartletTransport
 
-/// What a node's thread knows of wishes.
+/// What the node's thread knows about wishes.
 struct WishBook {
-    /// The node's last rows at its last looks, the newest last. A successor that has the first of them is near the end
-    /// of the log: it reads the rest while no row comes.
+    /// Our last row at each of the last looks, the newest last. A successor that has the first of them is near the end of the
+    /// log: it can read the rest while no row comes.
     var rows: [UInt64] = []
-    /// Whether wishes about a former process of the node are withdrawn.
+    /// Whether wishes about the node's former process have been withdrawn.
     var hasBegun = false
-    /// The successor of a wish whose withdrawal is under way. The log may withdraw the wish without an answer in time.
+    /// The successor that a wish named which we are withdrawing. The log may withdraw it without answering in time.
     var named: NodeName?
-    /// Since when the disk of the active node takes nothing new, and when the node last gave the role away because of that.
+    /// Since when the active node's disk takes nothing new, and when it last gave the role away because of that.
     var troubleSince: Duration?
     var gaveWay: Duration?
 }
 
 extension NodeKeeper {
-    /// OPS-7: looks of the node's thread, a second apart, over whose time a successor may be behind.
+    /// A successor may be behind by what came within so many looks, a second apart (OPS-7).
     private static let looksBehind = 3
 
-    /// Reads the wishes of operators, and meets the wishes about this node.
+    /// Reads operators' wishes, and meets those about this node.
     func meet(
         _ book: inout WishBook, _ news: NodeNews, _ log: any ReplicationLog,
         _ committer: Committer
     ) throws(LogError) {
         var wishes = news.wishes
         if !book.hasBegun {
-            // Wishes are about a process, because an operator who starts a node wants the node to serve.
+            // A wish is about a process: an operator who starts a node wants it to serve.
             for kind in [NodeWish.Kind.drain, .handOver(to: configuration.node)] {
                 try withdraw(NodeWish(node: configuration.node, kind: kind), log)
             }
@@ -43,7 +43,7 @@ extension NodeKeeper {
         }
         book.rows = book.rows.suffix(Self.looksBehind - 1) + [cluster.applied.row]
         let isDrained = wishes.contains { $0.node == configuration.node && $0.kind == .drain }
-        // A node that has stopped following has no new messages for its devices, and another node has.
+        // Having stopped following, we have no new messages for our devices, but another node has.
         let isStopped = cluster.withLock { $0.stopped != nil }
         note(isDrained: isDrained || isStopped, committer)
 
@@ -76,7 +76,7 @@ extension NodeKeeper {
             book.troubleSince = nil
             return
         }
-        // The next node by name, so that the role comes to each node if several have trouble.
+        // The next by name, so that the role gets round to every node if several have trouble.
         let sound = ready.filter { !drained.contains($0.name) }.sorted { $0.name < $1.name }
         let now = ClusterState.now
         let since = book.troubleSince ?? now
@@ -107,7 +107,7 @@ extension NodeKeeper {
         committer.wake()
     }
 
-    /// Notes whether the node's clients belong to other nodes, and tells the loops of a change.
+    /// Notes whether our clients should go elsewhere, and tells the loops if that has changed.
     func note(isDrained: Bool, _ committer: Committer) {
         let isNew = cluster.withLock { state in
             defer { state.isDrained = isDrained }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The thread that keeps a node's lease, reports the node's position and watches for silent nodes (OPS-7). The thread has a
-// connection of its own to the log, so that a long append does not delay a renewal. Rests on ReplicationLog and ClusterState.
+// The thread that keeps a node's lease, reports its position and watches for silent nodes (OPS-7). It has its own connection
+// to the log, so that a long append doesn't delay a renewal. Rests on ReplicationLog and ClusterState.
 
 import Glibc
 import Logging
@@ -12,17 +12,17 @@ import MartletRows
 import MartletStore
 import Synchronization
 
-/// Keeps a node's lease and reports.
+/// Keeps a node's lease, and reports.
 final class NodeKeeper: Sendable {
-    /// OPS-7: pause between two looks of a follower at the lease.
+    /// How often a follower looks at the lease (OPS-7).
     private static let lookPause = Duration.milliseconds(250)
     private static let reportPause = Duration.seconds(1)
-    /// OPS-7: pause between two trims of the log.
+    /// How often the log is trimmed (OPS-7).
     private static let trimPause = Duration.seconds(60)
-    /// OPS-7: pause between two looks at what is wrong with the log's servers: a promoted standby has settings of its own.
+    /// How often to look for what is wrong with the log's servers (OPS-7): a promoted standby has settings of its own.
     private static let warningPause = Duration.seconds(60)
-    /// OPS-7: further wait of a drained node, and of a node with trouble with its disk, before it takes over, so that any
-    /// other node is the first.
+    /// How much longer a drained node, or one with disk trouble, waits before it takes over, so that any other comes first
+    /// (OPS-7).
     private static let drainedWait = Duration.seconds(2)
 
     let configuration: ClusterConfiguration
@@ -46,12 +46,12 @@ final class NodeKeeper: Sendable {
         thread.withLock { $0 = running }
     }
 
-    /// OPS-12: whether the node's store takes nothing new, or has refused something lately.
+    /// Whether our store takes nothing new, or has refused something lately (OPS-12).
     func hasDiskTrouble(_ committer: Committer) -> Bool {
         store.isShortOfRoom || committer.storeTrouble != nil
     }
 
-    /// Has the thread end a moment later.
+    /// Makes the thread end soon.
     func end() { isStopping.store(true, ordering: .releasing) }
 
     func stop() {
@@ -69,7 +69,7 @@ final class NodeKeeper: Sendable {
         var overSince: Duration?
         var steadySince = ClusterState.now
         var rank = 0
-        /// Rows of the log and when they were the last, for the time for which rows are kept.
+        /// The log's last rows over time, to know which are old enough to drop.
         var marks: [(at: Duration, row: UInt64)] = []
         var wishes = WishBook()
         var warned = Duration.zero
@@ -88,9 +88,10 @@ final class NodeKeeper: Sendable {
                     looked = now
                     try look(log, rank, &overSince, committer)
                 }
-                // The first report comes before the first look: other nodes must not count a node with a link as ended,
-                // and a claim needs the time of the log.
-                // A turn has one errand beside the lease: with a server far away each takes long, and the next renewal waits.
+                // Report before the first look: the others must not think us gone while we have a link, and a claim needs
+                // the log's time.
+                // Only one errand per turn beside the lease: if the server is far away each takes long, and the next renewal
+                // waits for it.
                 if now - trimmed >= Self.trimPause, cluster.isActive {
                     trimmed = now
                     marks.append((now, cluster.applied.row))
@@ -113,9 +114,9 @@ final class NodeKeeper: Sendable {
                 }
             } catch {
                 cluster.withLock { $0.trouble = $0.trouble ?? "\(error)" }
-                // While the log was away, no node could give a sign.
+                // While the log was away nobody could give a sign of life.
                 steadySince = ClusterState.now
-                // The log of a stopped node may be missing, and a living node may serve the clients.
+                // We have stopped, perhaps because the log is missing. A living node may serve our clients.
                 if cluster.withLock({ $0.stopped != nil }) { note(isDrained: true, committer) }
                 usleep(100_000)
             }
@@ -125,7 +126,7 @@ final class NodeKeeper: Sendable {
         farewell(log)
     }
 
-    /// Logs what is wrong with the log's servers when it is new.
+    /// Logs what is wrong with the log's servers, if it is new.
     private func warn(_ log: any ReplicationLog, _ last: inout [String]) throws(LogError) {
         let limit = cluster.withLock { $0.patience.limit }
         let warnings = try log.warnings(within: limit)
@@ -140,8 +141,8 @@ final class NodeKeeper: Sendable {
         }
     }
 
-    /// The last report of a process that ends by itself has no address. Without the report the others wait until the
-    /// node is silent for long.
+    /// A process that ends of its own accord sends a last report, without an address. Otherwise the others would wait until it
+    /// has been silent for long.
     private func farewell(_ log: any ReplicationLog) {
         var report = configuration.report(cluster)
         report.address = ""
@@ -201,11 +202,11 @@ final class NodeKeeper: Sendable {
         }
         let since = overSince ?? now
         overSince = since
-        // The former holder is the first, so that a short outage of the log moves nothing. After a handover the lease
-        // has the successor's name.
+        // The former holder goes first, so that a short outage of the log moves nothing. After a handover the lease has the
+        // successor's name.
         let place = lease.holder == configuration.node ? 0 : rank + 1
         let isLast = isDrained || hasDiskTrouble(committer)
-        // A successor that the former active node has named may look at the lease a pause later.
+        // The former active node has named a successor, which may look at the lease only a pause later.
         let isOthers = isHanded && lease.holder != configuration.node
         let wait =
             ClusterLimits.takeoverStep * place + (isLast ? Self.drainedWait : .zero)
@@ -250,12 +251,12 @@ final class NodeKeeper: Sendable {
         return news
     }
 
-    /// - Parameter keepLease: renews the lease if that is due. Called between two calls of the log.
+    /// - Parameter keepLease: renews the lease if it is time; called between two calls of the log.
     private func trim(
         _ log: any ReplicationLog, _ marks: inout [(at: Duration, row: UInt64)], _ now: Duration,
         keepLease: () throws(LogError) -> Void
     ) throws(LogError) {
-        // Pieces of the log go in another time than a row comes, so nothing is learnt from these calls.
+        // Dropping pieces of the log doesn't take as long as writing a row, so we learn nothing from how long it takes.
         let limit = cluster.withLock { $0.patience.limit }
         var row: UInt64 = 0
         let old = marks.prefix { now - $0.at > ClusterLimits.keep }

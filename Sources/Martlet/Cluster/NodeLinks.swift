@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A node's links to the other nodes of its cluster (OPS-7). A node listens for the other nodes, and has a link to the active
-// node. Over the link go its commands; back come the rows (RowFeed) and now-or-never messages (LiveRelay). Answers to commands
-// come by the rows alone, and all rows are in the log too, so a lost link loses no command and no row.
+// A node's links to the others of its cluster (OPS-7). Each node listens for the others, and has a link to the active one. Its
+// commands go over the link; rows (RowFeed) and now-or-never messages (LiveRelay) come back. Answers to commands come only
+// in rows, and every row is in the log too, so losing a link loses neither commands nor rows.
 //
-// The active node takes the commands of a run in the order of their numbers, and drops the numbers that it has had: a
-// node that lost the link forwards all unanswered commands again. Rests on NodeSocket and ClusterState.
+// The active node takes a run's commands in the order of their numbers and drops those that it has had: after losing its link
+// a node forwards everything unanswered again. Rests on NodeSocket and ClusterState.
 
 import Glibc
 import Logging
@@ -19,30 +19,30 @@ import MartletStore
 import MartletWire
 import Synchronization
 
-/// The links of a node to other nodes.
+/// A node's links to other nodes.
 final class NodeLinks: Sendable {
     private struct State {
-        /// The epoch of an active node; nil: the node follows.
+        /// Our epoch while we are active; nil while we follow.
         var epoch: UInt32?
-        /// By run, the last number of the commands that this node has taken in its epoch.
+        /// By run: the number of the last command taken in our epoch.
         var taken: [UInt32: UInt64] = [:]
-        /// Links of all peers of the node port, strangers included.
+        /// Links of all peers at the node port, including strangers.
         var peers: [ObjectIdentifier: LinkOutbox] = [:]
         /// The link to the active node.
         var outgoing: LinkOutbox?
         var outgoingEpoch: UInt32 = 0
-        /// Messages of devices that came over the link for listeners of this node, and the row that the store needs for
-        /// each; nil until the row is known.
+        /// Devices' messages that came over the link for our listeners, each with the row that our store needs first; nil
+        /// until we know which.
         var upstream: [(row: UInt64?, handing: NodeUpstream)] = []
-        /// The last row that the active node has told of.
+        /// The last row that the active node has told us of.
         var committed: UInt64 = 0
-        /// Rises with each link to an active node.
+        /// Each link to an active node has a higher number.
         var sessions: UInt64 = 0
-        /// Whether the log tells of the missing link.
+        /// Whether we have logged that there is no link.
         var hasTold = false
-        /// Links of peers that have not proved to be nodes.
+        /// Peers that have not proved to be nodes.
         var strangers = LinkStrangers()
-        /// Links of nodes, from the HELLO on.
+        /// Links of nodes that have said HELLO.
         var members: [ObjectIdentifier: LinkOutbox] = [:]
         var isStopping = false
     }
@@ -50,20 +50,19 @@ final class NodeLinks: Sendable {
     let node: NodeName
     var name: String { node.text }
     let address: NodeAddress
-    /// FAN-1: the parts of other nodes in fanouts, and this node's parts in fanouts of the active node.
+    /// Other nodes' parts in our fanouts, and ours in the active node's (FAN-1).
     let parts = FanoutParts()
     let reports = FanoutReports()
-    /// FAN-8: the loads of the other nodes.
+    /// The other nodes' loads (FAN-8).
     let figures = NodeFigureBook()
-    /// EMB-3: the events of watched projects.
+    /// Events of watched projects (EMB-3).
     let watches: WatchRelay
     let rows = RowFeed()
-    /// TTL-2: the now-or-never messages.
+    /// Now-or-never messages (TTL-2).
     let live = LiveRelay()
-    /// When the active node was heard last over the present link, in nanoseconds of the monotonic clock; `.max`: it need
-    /// not be heard.
+    /// When we last heard the active node over this link, in nanoseconds of the monotonic clock; `.max` if we needn't.
     private let heardAt = Atomic<UInt64>(.max)
-    /// What the other nodes say while the log does not answer.
+    /// What the other nodes say while the log doesn't answer.
     let word = NodeWord()
     private let state = Mutex(State())
     let cluster: ClusterState
@@ -74,8 +73,8 @@ final class NodeLinks: Sendable {
     let committer = Mutex<Committer?>(nil)
 
     /// - Parameters:
-    ///   - secret: a secret of the data folder, equal on all nodes.
-    ///   - network: the way to other nodes.
+    ///   - secret: a secret of the data folder, the same on all nodes.
+    ///   - network: how to reach other nodes.
     init(
         _ configuration: ClusterConfiguration, _ cluster: ClusterState, secret: [UInt8],
         logger: Logger, network: any NodeNetwork = SocketNetwork()
@@ -85,17 +84,17 @@ final class NodeLinks: Sendable {
         address = configuration.address
         watches = WatchRelay(configuration.node)
         self.cluster = cluster
-        // The secret of links is another one than the secret of access tokens, so neither tells of the other.
+        // Derived, so that the links' secret and that of access tokens say nothing about each other.
         self.secret = AuthenticationKey(secret).code(
             of: Array("martlet links".utf8) + cluster.applied.incarnation)
         self.logger = logger
     }
 
-    /// Takes the place of `start` for an owner with a network of its own.
+    /// Use it instead of `start` if you have your own network.
     func begin(_ committer: Committer) { self.committer.withLock { $0 = committer } }
 
     /// Listens for other nodes, and looks for the active node.
-    /// - Throws: `UNAVAILABLE` if the address cannot be listened at.
+    /// - Throws: `UNAVAILABLE` if we can't listen at the address.
     func start(_ committer: Committer) throws(MartletError) {
         self.committer.withLock { $0 = committer }
         let listening = try Self.listen(at: address)
@@ -113,8 +112,8 @@ final class NodeLinks: Sendable {
         }
     }
 
-    /// Checks that the address of a node can be listened at.
-    /// - Throws: `UNAVAILABLE` if it cannot.
+    /// Checks that we can listen at a node's address.
+    /// - Throws: `UNAVAILABLE` if we can't.
     static func requireFree(_ address: NodeAddress) throws(MartletError) {
         close(try listen(at: address))
     }
@@ -128,7 +127,7 @@ final class NodeLinks: Sendable {
         committer.withLock { $0 = nil }
     }
 
-    /// Ends all links. Their threads end a moment later.
+    /// Ends all links. Their threads end soon after.
     func end() {
         let outboxes = state.withLock { state in
             state.isStopping = true
@@ -139,7 +138,7 @@ final class NodeLinks: Sendable {
 
     var isStopping: Bool { state.withLock { $0.isStopping } }
 
-    /// SIGPIPE ends the process otherwise when a peer has closed its socket. The signal is for the writing thread.
+    /// Writing to a socket that its peer has closed raises SIGPIPE in the writing thread, which would end the process.
     private static func ignoreBrokenPipes() {
         var signals = sigset_t()
         sigemptyset(&signals)
@@ -149,7 +148,7 @@ final class NodeLinks: Sendable {
 
     // MARK: The active node's side
 
-    /// Begins or ends an epoch of this node. All links of other nodes end.
+    /// Begins or ends our epoch. All links of other nodes end.
     func lead(epoch: UInt32?) {
         let peers = state.withLock { state in
             state.epoch = epoch
@@ -159,7 +158,7 @@ final class NodeLinks: Sendable {
         for peer in peers { peer.end() }
     }
 
-    /// Tells the other nodes that a row is in the store of this node.
+    /// Tells the other nodes that we have a row in our store.
     func committed(_ position: LogPosition) {
         let peers = state.withLock { Array($0.members.values) }
         guard !peers.isEmpty else { return }
@@ -178,7 +177,7 @@ final class NodeLinks: Sendable {
             var poll = pollfd(fd: socket.descriptor, events: Int16(POLLIN), revents: 0)
             guard Glibc.poll(&poll, 1, 100) > 0 else { continue }
             guard let (peer, origin) = socket.accept() else {
-                // Mostly there are no descriptors left, and the connection waits.
+                // Usually we are out of descriptors, and the connection waits.
                 usleep(20_000)
                 continue
             }
@@ -202,7 +201,7 @@ final class NodeLinks: Sendable {
         }
     }
 
-    /// Takes the link of a peer, whose thread serves the link then. A peer of a full table takes the place of another one.
+    /// Takes a peer's link, which its thread then serves. If the table is full, it takes another peer's place.
     /// - Parameter origin: the peer's IP address.
     /// - Returns: false if there is no room.
     func take(_ outbox: LinkOutbox, from origin: String) -> Bool {
@@ -226,7 +225,7 @@ final class NodeLinks: Sendable {
         }
     }
 
-    /// Logs the end of a peer without a proof, at most once a minute: a stranger, or a node with another folder's keys.
+    /// Logs that a peer has left without a proof, at most once a minute: a stranger, or a node with another folder's keys.
     private func note(stranger origin: String, _ reason: String) {
         let count = state.withLock { state in
             state.isStopping ? nil : state.strangers.failed(at: ClusterState.now)
@@ -237,7 +236,7 @@ final class NodeLinks: Sendable {
             metadata: ["count": "\(count)", "last": "\(origin)", "reason": "\(reason)"])
     }
 
-    /// - Returns: the reason for the end of a peer that has not proved to be a node; nil for a node.
+    /// - Returns: why a peer left that has not proved to be a node; nil for a node.
     func serve(_ socket: some NodeCarrier, _ outbox: LinkOutbox) -> String? {
         Self.ignoreBrokenPipes()
         var epoch: UInt32?
@@ -264,7 +263,7 @@ final class NodeLinks: Sendable {
                 case .hello(let hello):
                     guard epoch == nil else { return false }
                     if let refusal = refusal(of: hello) {
-                        // The place of a node without an active role tells a node that is cut off what it lacks.
+                        // From our place, a node that is cut off can tell what it lacks.
                         if refusal.word == .unavailable {
                             let isActive = state.withLock { $0.epoch != nil }
                             outbox.push(NodeFrame.hello(self.hello(isActive: isActive)).bytes)
@@ -273,11 +272,11 @@ final class NodeLinks: Sendable {
                         return false
                     }
                     epoch = hello.position.epoch
-                    // Rows and messages come behind HELLO.
+                    // Rows and messages come after HELLO.
                     outbox.push(NodeFrame.hello(self.hello(isActive: true)).bytes)
                     state.withLock { $0.members[ObjectIdentifier(outbox)] = outbox }
                     begin(&talk, hello, outbox)
-                    // A row of before was not sent over the link, and the HELLO may be older than the row.
+                    // Earlier rows weren't sent over this link, and HELLO may be older than the last one.
                     outbox.push(Self.committed(cluster.applied))
                     let wanted = LivingRunsRow.Run(
                         number: 0, process: hello.process, node: hello.node)
@@ -290,7 +289,7 @@ final class NodeLinks: Sendable {
                     guard let epoch else { return false }
                     return take(frame.command, frame.run, frame.number, in: epoch)
                 case .ping(let ping):
-                    // With the lease over, another node may be active, and have sent messages to devices.
+                    // If the lease is over, another node may be active and have sent messages to devices.
                     if cluster.isActive { live.answer(ping, on: outbox) }
                     return true
                 case .listen(let frame):
@@ -307,7 +306,7 @@ final class NodeLinks: Sendable {
         return isStranger ? reason : nil
     }
 
-    /// The reason for which this node takes no link of another node; nil: it takes the link.
+    /// Why we refuse another node's link; nil if we take it.
     private func refusal(of hello: NodeHello) -> MartletError? {
         guard hello.position.incarnation == cluster.applied.incarnation else {
             return MartletError(
@@ -362,14 +361,15 @@ final class NodeLinks: Sendable {
             commandFormats: LinkFormat.readable)
     }
 
-    /// FAN-1: changes parts of fanouts. An end may make room for a deferred message, which the committer begins then.
+    /// Changes parts of fanouts (FAN-1). If one ends, there may be room for a deferred message, which the committer then
+    /// begins.
     func changeFanouts(_ change: (Instant) -> Void) {
         guard let committer = committer.withLock({ $0 }) else { return }
         change(committer.clock())
         if committer.book.takeRoom() { committer.wake() }
     }
 
-    /// Hands a command to the committer, unless this node has had the command in its epoch.
+    /// Hands a command to the committer, unless we have had it in this epoch.
     /// - Returns: false if the link must end.
     private func take(
         _ bytes: [UInt8], _ run: UInt32, _ number: UInt64, in epoch: UInt32
@@ -382,8 +382,8 @@ final class NodeLinks: Sendable {
         }
         let request = Request(
             command: command, reply: .node(run: run, number: number, epoch: epoch))
-        // Under the lock, because a node may have a former link for a moment beside its new link, and the numbers of a
-        // run rise in the inbox. The node bounds its own unanswered commands.
+        // Under the lock, because for a moment a node may have its former link beside the new one, and a run's numbers must
+        // rise in the inbox. The node itself bounds its unanswered commands.
         let pushed = state.withLock { state -> Inbox<Request>.Pushed in
             guard state.epoch == epoch else { return .closed }
             guard number > state.taken[run] ?? 0 else { return .taken(mustWake: false) }
@@ -395,12 +395,12 @@ final class NodeLinks: Sendable {
         return true
     }
 
-    /// EMB-3: the watchers of this node; nil: the node stops.
+    /// Our watchers; nil while we stop (EMB-3).
     var watchBook: WatchBook? { committer.withLock { $0 }?.watches }
 
     // MARK: The follower's side
 
-    /// The number of the link to the active node of an epoch; 0: there is none.
+    /// The number of the link to an epoch's active node; 0 if there is none.
     func session(inEpoch epoch: UInt32) -> UInt64 {
         state.withLock { $0.outgoing != nil && $0.outgoingEpoch == epoch ? $0.sessions : 0 }
     }
@@ -413,13 +413,13 @@ final class NodeLinks: Sendable {
             ?? false
     }
 
-    /// UPS-1: tells the active node of a change among the listeners of this node.
+    /// Tells the active node of a change among our listeners (UPS-1).
     func tell(_ change: UpstreamBook.Change, in session: UInt64) {
         let outbox = state.withLock { $0.sessions == session ? $0.outgoing : nil }
         outbox?.push(NodeFrame.listen(NodeListen(change)).bytes)
     }
 
-    /// UPS-1: the messages of devices for listeners of this node that the store of this node has, in the order of coming.
+    /// Devices' messages for our listeners that our store has by now, in the order in which they came (UPS-1).
     /// - Parameter row: the last applied row.
     func takeUpstream(through row: UInt64) -> [NodeUpstream] {
         state.withLock { state in
@@ -430,10 +430,10 @@ final class NodeLinks: Sendable {
         }
     }
 
-    /// Ends the link to the active node. Another one follows.
+    /// Ends the link to the active node. A new one follows.
     func restart() { state.withLock { $0.outgoing }?.end() }
 
-    /// The active node of the last applied epoch; nil: this node, or none.
+    /// The active node of the last applied epoch; nil if there is none, or it is us.
     private var target: (address: NodeAddress, epoch: UInt32)? {
         cluster.withLock { state in
             guard state.hold == nil, let lease = state.lease, let holder = lease.holder,
@@ -444,7 +444,7 @@ final class NodeLinks: Sendable {
         }
     }
 
-    /// Keeps a link to the active node, until the node ends.
+    /// Keeps up a link to the active node until we end.
     func call() {
         Self.ignoreBrokenPipes()
         var met: UInt32?
@@ -482,7 +482,7 @@ final class NodeLinks: Sendable {
                         }
                         switch frame {
                         case .hello(let hello):
-                            // A node that is not active any more says why behind its HELLO.
+                            // If it isn't active any more, it says why after its HELLO.
                             guard hello.isActive, hello.position.epoch == target.epoch else {
                                 return true
                             }
@@ -497,7 +497,7 @@ final class NodeLinks: Sendable {
                                 state.hasTold = false
                             }
                         case .committed(let frame):
-                            // The active node hands out what its store has, and tells of the row afterwards.
+                            // The active node hands out what its store has, and tells us the row afterwards.
                             state.withLock { state in
                                 state.committed = max(state.committed, frame.row)
                                 var index = state.upstream.count
@@ -535,7 +535,7 @@ final class NodeLinks: Sendable {
                 case .refused: note("nothing listens there", target.address)
                 case .failed(let text): note(text, target.address)
                 }
-                // A process that was there has ended, so the lease need not be waited for.
+                // There was a process and it is gone, so nobody need wait for the lease.
                 if case .refused = error, met == target.epoch {
                     cluster.withLock { state in
                         if state.hold == nil, state.lease?.epoch == target.epoch {
@@ -551,13 +551,13 @@ final class NodeLinks: Sendable {
                 state.outgoing = nil
                 return true
             }
-            // The active node may have handed its role over.
+            // It may have handed over its role.
             if hasEnded { cluster.withLock { $0.mustLook = true } }
             usleep(50_000)
         }
     }
 
-    /// Tells once why there is no link. Without a link no command of this node is applied.
+    /// Logs once why there is no link. Without one none of our commands is applied.
     private func note(_ reason: String, _ address: NodeAddress) {
         let isNew = state.withLock { state in
             defer { state.hasTold = true }
@@ -569,22 +569,22 @@ final class NodeLinks: Sendable {
             metadata: ["address": "\(address.text)", "reason": "\(reason)"])
     }
 
-    /// Whether the store of this node lacks a row that the active node has told of, and the row does not come over the
-    /// link. Without a link that brings rows, any row may be missing.
+    /// Whether our store lacks a row that the active node has told us of, and it isn't coming over the link. Without a link
+    /// that brings rows, any may be missing.
     /// - Parameter row: the last applied row.
     func mustRead(after row: UInt64) -> Bool {
         !rows.isFed || state.withLock { $0.outgoing == nil || $0.committed > row }
     }
 
-    /// When the active node was heard last over the present link.
+    /// When we last heard the active node over this link.
     var heardLast: Duration {
         let heard = heardAt.load(ordering: .relaxed)
         return heard == .max ? ClusterState.now : .nanoseconds(Int64(heard))
     }
 
-    /// The last row that the active node has told of.
+    /// The last row that the active node has told us of.
     var committedRow: UInt64 { state.withLock { $0.committed } }
 
-    /// Whether the link to the active node stands.
+    /// Whether there is a link to the active node.
     var isUp: Bool { state.withLock { $0.outgoing != nil } }
 }

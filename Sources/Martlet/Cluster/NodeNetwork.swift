@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What carries the links between nodes: TLS sockets, or a simulated network (OPS-7). Rests on NodeSocket.
+// What links between nodes run over: TLS sockets, or a simulated network (OPS-7). Rests on NodeSocket.
 
 package import MartletWire
 
-/// The way to a node that did not come about.
+/// Why a node can't be reached.
 package enum NodeLinkFailure: Error {
-    /// Nothing listens at the address: the node's process is gone.
+    /// Nothing listens there: the node's process is gone.
     case refused
     case failed(String)
 }
 
 /// One end of a link.
 package protocol NodeCarrier {
-    /// Serves the link until its end, on the calling thread.
+    /// Serves the link until it ends, on the calling thread.
     /// - Parameters:
-    ///   - secret: known to the nodes alone.
-    ///   - opened: called when the link stands.
-    ///   - tick: called after each wait, at least every 100 ms. False ends the link.
-    ///   - received: called with each frame. False ends the link.
-    /// - Returns: the reason for the end.
+    ///   - secret: known only to the nodes.
+    ///   - opened: called when the link is open.
+    ///   - tick: called after each wait, at least every 100 ms. Ends the link by returning false.
+    ///   - received: called with each frame. Ends the link by returning false.
+    /// - Returns: why it ended.
     func serve(
         secret: [UInt8], isServer: Bool, _ outbox: LinkOutbox, opened: () -> Void,
         tick: () -> Bool, received: (NodeFrame) -> Bool
     ) -> String
 }
 
-/// Makes links to other nodes. Called on the thread that serves the link.
+/// Makes links to other nodes. Called on the thread that will serve the link.
 package protocol NodeNetwork: Sendable {
     func makeOutbox(limit: Int) -> LinkOutbox
     func connect(to address: NodeAddress) throws(NodeLinkFailure) -> any NodeCarrier
@@ -45,7 +45,7 @@ struct SocketNetwork: NodeNetwork {
 final class SocketCarrier: NodeCarrier {
     private let socket: NodeSocket
 
-    /// - Parameter descriptor: the socket. The carrier closes it.
+    /// - Parameter descriptor: the socket, which the carrier will close.
     init(_ descriptor: Int32) { socket = NodeSocket(descriptor: descriptor) }
 
     func serve(

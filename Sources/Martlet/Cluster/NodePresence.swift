@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes sure that only one process serves under a node's name (OPS-7). A process that starts looks in the log whether another
-// process of its name gives signs of life. Two processes of a name would end each other's runs, and the devices of each would
-// lose their connections again and again. Rests on ReplicationLog.
+// Makes sure that only one process serves under a node's name (OPS-7). When a process starts, it looks in the log whether
+// another one with its name shows signs of life. Two of them would end each other's runs, and devices would lose their
+// connections again and again. Rests on ReplicationLog.
 
 import Glibc
 import MartletBase
@@ -10,7 +10,7 @@ import MartletCluster
 import MartletRows
 import MartletStore
 
-/// The reason for which a node stops: its name has a new process.
+/// A node stops because a new process has its name.
 struct NodeNameTaken: Error, CustomStringConvertible {
     let name: NodeName
 
@@ -23,16 +23,16 @@ struct NodeNameTaken: Error, CustomStringConvertible {
 }
 
 enum NodePresence {
-    /// A report this young may be of a living process: three times the pause between two reports.
+    /// If a report is younger than this, its process may be alive: three times the pause between two reports.
     private static let youngest = Duration.seconds(3)
-    /// Time without a sign of life after which the name is free: twice the pause between two reports.
+    /// After so long without a sign of life the name is free: twice the pause between two reports.
     private static let patience = Duration.milliseconds(2200)
-    /// Signs of life of a process. The first may be the last statement of a process that has ended.
+    /// How many signs of life count. The first may be the last statement of a process that has ended.
     private static let signCount = 2
 
-    /// Looks for another process with the node's name. Without an answer of the log the start goes on: a process that
-    /// learns of a later process of its name stops.
-    /// - Throws: `ALREADY_EXISTS` if such a process gives signs of life; `INVALID_ARGUMENT` for a reserved name.
+    /// Looks for another process with the node's name. If the log doesn't answer we start anyway: a process that learns of
+    /// a later one with its name stops.
+    /// - Throws: `ALREADY_EXISTS` if there are signs of life; `INVALID_ARGUMENT` for a reserved name.
     static func requireFree(_ place: ClusterConfiguration) throws(MartletError) {
         guard place.node.text != NodeReport.passingName else {
             throw MartletError(
@@ -46,11 +46,11 @@ enum NodePresence {
         var (signs, since, looked) = (0, ClusterState.now, ClusterState.now)
         while ClusterState.now - since < patience {
             usleep(100_000)
-            // The log's clock has gone on by this time at least.
+            // The log's clock has moved on by at least this much.
             let elapsed = ClusterState.now - looked
             guard let next = sighting(of: place.node, in: log) else { return }
             looked = ClusterState.now
-            // Later than the last sign by more than the ages tell of the time between.
+            // The report is younger than it could be without a new sign, allowing for inexact ages.
             if next.age < last.age + elapsed - .milliseconds(50) {
                 signs += 1
                 since = looked
@@ -68,7 +68,7 @@ enum NodePresence {
         }
     }
 
-    /// Whether the reported process has the address of this one, and nothing listens there: the process has ended.
+    /// Whether the reported process had our address and nothing listens there any more, so it has ended.
     private static func isFree(_ address: NodeAddress, _ report: NodeReport) -> Bool {
         guard report.address == address.text,
             let descriptor = try? NodeSocket.listen(at: address)
@@ -77,7 +77,7 @@ enum NodePresence {
         return true
     }
 
-    /// The report of a node; nil: the node has none, its process has ended by itself, or the log does not answer.
+    /// A node's report; nil if it has none, its process has ended of its own accord, or the log doesn't answer.
     private static func sighting(
         of node: NodeName, in log: any ReplicationLog
     ) -> NodeSighting? {

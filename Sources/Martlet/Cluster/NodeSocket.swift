@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sockets of the links between nodes (OPS-7). A link has a thread of its own, because a cluster has few nodes. Rests on
+// The sockets of links between nodes (OPS-7). A cluster has few nodes, so each link has its own thread. Rests on
 // KeyedConnection, MartletWire and Glibc.
 
 import Glibc
@@ -10,7 +10,7 @@ import MartletWire
 import Synchronization
 
 extension NodeFrame {
-    /// The reason for which a node takes no link, or no commands.
+    /// Says why we take no link, or no commands.
     static func error(_ error: MartletError) -> NodeFrame {
         .error(ErrorFrame(correlation: 0, error: error))
     }
@@ -23,7 +23,7 @@ extension NodeFrame {
     }
 }
 
-/// Bytes that wait for the thread of a link, and the way to wake the thread.
+/// Bytes that wait for a link's thread, and a way to wake it.
 package final class LinkOutbox: Sendable {
     private struct State {
         var bytes: [UInt8] = []
@@ -32,11 +32,11 @@ package final class LinkOutbox: Sendable {
 
     private let state = Mutex(State())
     private let limit: Int
-    /// Both ends of a pipe. A byte in the pipe wakes the thread.
+    /// Both ends of a pipe. A byte in it wakes the thread.
     private let pipe: (read: Int32, write: Int32)
-    /// Whether the thread can be woken: the process may have had no descriptors left.
+    /// Whether the thread can be woken. It can't if the process was out of descriptors.
     var isWhole: Bool { waker != nil || pipe.read >= 0 }
-    /// Wakes a thread without a socket; nil: the pipe wakes the thread.
+    /// Wakes the thread if there is no socket; nil if the pipe does.
     private let waker: (@Sendable () -> Void)?
     /// Readable when bytes wait.
     var event: Int32 { pipe.read }
@@ -66,7 +66,7 @@ package final class LinkOutbox: Sendable {
         close(pipe.write)
     }
 
-    /// - Returns: false if the link is closed, or has too many waiting bytes. The link is closed then.
+    /// - Returns: false if the link is closed, or is being closed because too many bytes wait.
     @discardableResult
     func push(_ bytes: [UInt8]) -> Bool {
         let isTaken = state.withLock { state in
@@ -95,7 +95,7 @@ package final class LinkOutbox: Sendable {
 
     package var isClosed: Bool { state.withLock { $0.isClosed } }
 
-    /// Whether the link stands and has few waiting bytes.
+    /// Whether the link is open and few bytes wait.
     func hasRoom(below byteCount: Int) -> Bool {
         state.withLock { !$0.isClosed && $0.bytes.count < byteCount }
     }
@@ -118,11 +118,11 @@ package final class LinkOutbox: Sendable {
 
 /// The socket of a link.
 struct NodeSocket: ~Copyable {
-    /// OPS-7: time for a connection and its handshake.
+    /// Milliseconds to connect and shake hands in (OPS-7).
     static let openMilliseconds: Int32 = 2000
-    /// OPS-7: time after which a peer that takes no bytes is given up, in milliseconds.
+    /// Milliseconds after which we give up on a peer that takes no bytes (OPS-7).
     private static let unacknowledgedMilliseconds: UInt32 = 5000
-    /// Reads between two looks at what is to be written.
+    /// So many reads, then see whether there is something to write.
     private static let readsMax = 16
 
     let descriptor: Int32
@@ -205,7 +205,7 @@ struct NodeSocket: ~Copyable {
     }
 
     /// Accepts a connection of a listening socket.
-    /// - Returns: the descriptor and the peer's IP address; nil: there is no connection, or no descriptor is left.
+    /// - Returns: the descriptor and the peer's IP address; nil if there is no connection, or no descriptor left.
     func accept() -> (peer: Int32, origin: String)? {
         var address = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
@@ -222,18 +222,18 @@ struct NodeSocket: ~Copyable {
         }
     }
 
-    /// Writes what the outbox has before a link ends, such as the reason for the end: as much as the socket takes at once.
+    /// Writes what is left before a link ends, such as why it ends: as much as the socket takes at once.
     private static func tellLast(_ outbox: LinkOutbox, over link: KeyedConnection) {
         let bytes = outbox.take()
         guard !bytes.isEmpty else { return }
         _ = bytes.withUnsafeBytes { link.write($0) }
     }
 
-    /// Serves a link until its end.
+    /// Serves a link until it ends.
     /// - Parameters:
-    ///   - tick: called after each wait, at least every 100 ms. False ends the link.
-    ///   - received: called with each frame. False ends the link.
-    /// - Returns: the reason for the end.
+    ///   - tick: called after each wait, at least every 100 ms. Ends the link by returning false.
+    ///   - received: called with each frame. Ends the link by returning false.
+    /// - Returns: why it ended.
     func serve(
         secret: [UInt8], isServer: Bool, _ outbox: LinkOutbox, opened: () -> Void,
         tick: () -> Bool, received: (NodeFrame) -> Bool
@@ -243,8 +243,8 @@ struct NodeSocket: ~Copyable {
         }
         let end = SystemClock.monotonicMilliseconds() + Int64(Self.openMilliseconds)
         var isOpen = false
-        // Bytes of the outbox, and how many of them are written. The outbox is emptied when all of them are, so what a
-        // slow peer does not take waits in the outbox, and counts there.
+        // Bytes from the outbox, and how many of them are written. We take more only when all are, so what a slow peer doesn't
+        // take waits in the outbox and counts there.
         var waiting: [UInt8] = []
         var written = 0
         var splitter = FrameSplitter(frameBytesMax: NodeLimits.helloBytesMax)
@@ -321,15 +321,15 @@ struct NodeSocket: ~Copyable {
             }
             var polls = [
                 pollfd(fd: descriptor, events: events, revents: 0),
-                // A negative descriptor is not looked at.
+                // `poll` ignores negative descriptors.
                 pollfd(
                     fd: written == waiting.count ? outbox.event : -1, events: Int16(POLLIN),
                     revents: 0),
             ]
-            // TLS may hold bytes of which the socket knows nothing.
+            // TLS may have bytes that the socket no longer has.
             _ = poll(&polls, 2, readsLeft == 0 ? 0 : 100)
             guard !outbox.isClosed, tick() else { return "the link was given up" }
-            // Before the handshake nothing is taken, and a wake-up that stayed would end each wait at once.
+            // Before the handshake we take nothing from the outbox. A wake-up that we left would end every wait at once.
             if !isOpen { outbox.drainWakes() }
         }
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a node knows about the others while the log does not answer it (OPS-7). The store of such a node may lack what other
-// nodes have answered: a device would get confirmed and cancelled messages, and a revoked key would open a connection. So the
-// node opens a connection only on the word of other nodes, given after the HELLO came:
+// What a node knows about the others while the log doesn't answer it (OPS-7). Its store may lack what other nodes have
+// answered: a device could get messages that are confirmed or cancelled, and a revoked key could open a connection. So the
+// node opens a connection only if other nodes give their word, after the HELLO came:
 //
-//   fed      The active node has answered a PING over the link, and the store has all rows that came before the PONG.
-//   shared   No node is active, as far as this node's last news of the log names nodes: each of them says that it is cut off
-//            from the log and from an active node too, and has no row that this node lacks. While PostgreSQL is away, the
-//            mailboxes of the nodes with the last row stay open.
+//   fed      The active node has answered a PING over the link, and our store has all rows that came before the PONG.
+//   shared   No node is active. Every node that we last heard of from the log says that it is cut off too, from the log and
+//            from an active node, and has no row that we lack. So while PostgreSQL is away, the nodes that have the last row
+//            keep their mailboxes open.
 //
-// Without such a word the other nodes may be going on. Rests on NodeLinks.
+// Without their word the others may be going on. Rests on NodeLinks.
 
 import MartletBase
 import MartletCluster
@@ -17,10 +17,9 @@ import MartletRows
 import MartletWire
 import Synchronization
 
-/// The times, in nanoseconds of the monotonic clock, up to which no other node has answered anything that the store of
-/// this node lacks.
+/// Until when, in nanoseconds of the monotonic clock, no other node has answered anything that our store lacks.
 struct NodeWord: ~Copyable, Sendable {
-    /// OPS-7: pause between the beginnings of two rounds of questions to the other nodes.
+    /// Time from one round of questions to the next (OPS-7).
     private static let pauseNanoseconds: UInt64 = 250_000_000
 
     private let fedThrough = Atomic<UInt64>(0)
@@ -42,8 +41,8 @@ struct NodeWord: ~Copyable, Sendable {
         sharedThrough.store(nanoseconds, ordering: .releasing)
     }
 
-    /// Whether a round is to begin. Called on the thread of the link.
-    /// - Parameter awaited: the last time of which somebody needs to know.
+    /// Whether to begin a round. Called on the link's thread.
+    /// - Parameter awaited: the latest time that somebody needs to know about.
     func mustAsk(for awaited: UInt64, at nanoseconds: UInt64) -> Bool {
         let last = asked.load(ordering: .relaxed)
         guard last < awaited, nanoseconds >= last + Self.pauseNanoseconds else { return false }
@@ -53,31 +52,31 @@ struct NodeWord: ~Copyable, Sendable {
 }
 
 extension NodeLinks {
-    /// The field of an ERROR by which a node says that it is cut off too.
+    /// The ERROR field by which a node says that it is cut off too.
     static let cutOffField = "log"
 
-    /// Whether this node is cut off: it is not active, the log does not answer it, and it has no link to an active node.
+    /// Whether we are cut off: not active, no answer from the log, no link to an active node.
     var isCutOff: Bool {
         guard cluster.hold == nil, !isUp else { return false }
         return committer.withLock { $0 }?.clusterTrouble != nil
     }
 
-    /// The last PONG and the last COMMITTED over the link, before the rows are taken that have come with them.
+    /// The link's last PONG and last COMMITTED. Read them before you take the rows that came with them.
     var heard: (pong: UInt64, row: UInt64) {
         let pong = live.heard
         return (pong, committedRow)
     }
 
-    /// Notes that the rows that had come over the link are taken.
+    /// The rows that had come over the link have been taken.
     /// - Parameters:
-    ///   - heard: what was heard before.
-    ///   - row: the last applied row. The link does not bring each row.
+    ///   - heard: what `heard` was before.
+    ///   - row: the last applied row. Not every row comes over the link.
     func noteApplied(_ heard: (pong: UInt64, row: UInt64), through row: UInt64) {
         guard heard.pong > 0, heard.row <= row, rows.isFed else { return }
         word.fed(through: heard.pong)
     }
 
-    /// Asks all other nodes whether they are cut off too, if somebody waits for their word. Called on the thread of the link.
+    /// Asks all other nodes whether they are cut off too, if somebody waits for that. Called on the link's thread.
     func askOthers() {
         guard let awaited = cluster.awaited, isCutOff,
             let others = cluster.withLock({ $0.others })
@@ -91,7 +90,7 @@ extension NodeLinks {
         committer.withLock { $0 }?.wake()
     }
 
-    /// Whether another node says that it is cut off too, and has no row that this node lacks.
+    /// Whether another node says that it is cut off too, and has no row that we lack.
     private func isCutOff(_ other: NodeReport) -> Bool {
         guard let address = try? NodeAddress(validating: other.address),
             let socket = try? network.connect(to: address)
@@ -125,8 +124,8 @@ extension NodeLinks {
 }
 
 extension Committer {
-    /// OPS-7: whether other nodes have said, since a time, that the store lacks nothing.
-    /// - Parameter isLast: whether nobody waits longer for a log that may only be slow.
+    /// Whether other nodes have said, since this time, that our store lacks nothing (OPS-7).
+    /// - Parameter isLast: whether we have waited long enough for a log that may just be slow.
     func isNewWithoutLog(at nanoseconds: UInt64, isLast: Bool) -> Bool {
         guard let cluster, let links, isLast || clusterTrouble != nil,
             cluster.withLock({ $0.stopped == nil })

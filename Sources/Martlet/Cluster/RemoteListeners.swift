@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Represents, at the active node, the listeners that a follower has for messages from devices (UPS-1). The book of the active
-// node has them beside the node's own listeners, and their messages go out over the link. At the end of the link they leave,
-// and their unacknowledged messages go to others. Lives on the thread of a link. Rests on UpstreamBook and NodeFrames.
+// Stands in, at the active node, for a follower's listeners for devices' messages (UPS-1). The active node's book has them
+// beside its own, and their messages go out over the link. When the link ends they leave, and what they haven't acknowledged
+// goes to others. Lives on a link's thread. Rests on UpstreamBook and NodeFrames.
 
 import MartletBase
 import MartletCluster
@@ -10,10 +10,10 @@ import MartletEngine
 import MartletRows
 import MartletWire
 
-/// The listeners that a follower has told of over a link.
+/// The listeners that a follower has announced over a link.
 final class RemoteListeners {
     private let outbox: LinkOutbox
-    /// By the follower's number, the number in the book of this node.
+    /// The follower's number ↦ the number in our book.
     private var numbers: [UInt64: UInt64] = [:]
 
     init(_ outbox: LinkOutbox) { self.outbox = outbox }
@@ -78,7 +78,7 @@ extension UpstreamDelivery {
 }
 
 extension UpstreamMessage {
-    /// nil for a text that is no token.
+    /// nil if the text isn't a token.
     init?(_ delivery: UpstreamDelivery) {
         guard let token = try? Token(validating: delivery.token) else { return nil }
         self.init(

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sends the log's rows to the followers over the links (OPS-7). The active node sends each row to its followers as soon as the
-// log has accepted the row, so a follower need not read the row in the log: a reading costs the log's servers a commit. The
-// chain proves that the row is the log's. A follower that lacks a row reads the log. Rests on LinkOutbox, NodeRow and
-// ReplicatedRow.
+// Sends the log's rows to followers over their links (OPS-7). The active node does so as soon as the log has accepted a row,
+// so that followers needn't read it from the log, which would cost the log's servers a commit. The chain proves that the row
+// is the log's. A follower that lacks a row reads the log. Rests on LinkOutbox, NodeRow and ReplicatedRow.
 
 package import MartletCluster
 package import MartletRows
 package import MartletWire
 import Synchronization
 
-/// The rows on a node's links.
+/// Rows on a node's links.
 package final class RowFeed: Sendable {
     private struct State {
-        /// The links of followers that take rows.
+        /// Links of followers that take rows.
         var peers: [LinkOutbox] = []
-        /// The link to an active node that sends rows.
+        /// The link to the active node, if it sends rows.
         var link: LinkOutbox?
         var rows: [ReplicatedRow] = []
         var bytes = 0
@@ -50,7 +49,7 @@ package final class RowFeed: Sendable {
 
     // MARK: The follower's side
 
-    /// An active node that sends rows has presented itself.
+    /// An active node that sends rows has said hello.
     package func begin(_ link: LinkOutbox) {
         state.withLock { state in
             state.link = link
@@ -65,7 +64,7 @@ package final class RowFeed: Sendable {
     /// Whether rows wait for `next`.
     package var hasRows: Bool { state.withLock { !$0.rows.isEmpty } }
 
-    /// Drops the rows that have come, because the node is active now.
+    /// Drops the rows that have come, because we are active now.
     package func drop() { state.withLock { ($0.rows, $0.bytes) = ([], 0) } }
 
     /// Whether rows come over a link.
@@ -87,7 +86,7 @@ package final class RowFeed: Sendable {
         }
     }
 
-    /// The rows that come next in the history up to a position, in turn. Other rows are dropped, and are in the log.
+    /// The rows that come next after a position, in order. Others are dropped; the log has them.
     package func next(after position: LogPosition) -> [ReplicatedRow] {
         let rows = state.withLock { state in
             defer { (state.rows, state.bytes) = ([], 0) }

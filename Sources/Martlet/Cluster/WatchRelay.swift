@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Brings a project's events to its watchers on other nodes (EMB-3). A node tells the active node the projects that its
-// watchers follow, and the active node tells each follower the projects that watchers of other nodes follow. Each node sends
-// its own events of these projects: the active node to the followers that want them, a follower to the active node, which
-// sends them on. Without a watcher in the cluster the relay has nothing to send, and no node keeps events. Rests on WatchBook
-// and NodeEvents.
+// Brings a project's events to its watchers on other nodes (EMB-3). Each node tells the active node which projects its
+// watchers follow, and the active node tells each follower which ones are followed elsewhere. A follower sends its events of
+// those to the active node, which passes them on; the active node sends its own to the followers that want them. If nobody in
+// the cluster watches, nothing is sent and nobody keeps events. Rests on WatchBook and NodeEvents.
 
 import MartletBase
 import MartletCluster
@@ -12,9 +11,9 @@ import MartletRows
 import MartletWire
 import Synchronization
 
-/// Sends events of watched projects to other nodes, and takes events of other nodes.
+/// Exchanges events of watched projects with other nodes.
 final class WatchRelay: Sendable {
-    /// A watched project of another node: a watcher of this node's events, and the sums that were sent last.
+    /// A project that another node watches: a watcher of our events, and the sums that we last sent.
     private struct Place {
         let place: WatchPlace
         let id: String
@@ -22,14 +21,14 @@ final class WatchRelay: Sendable {
         var told = Duration.zero
     }
 
-    /// Time after which a node tells its connections without news, because other watchers may have come.
+    /// After this time a node tells its connections even without news, because there may be new watchers.
     private static let pause = Duration.seconds(1)
 
     private struct Peer {
         let link: LinkOutbox
-        /// The projects with watchers on the other node, or on nodes behind the other node.
+        /// Projects with watchers on the other node, or on nodes behind it.
         var wanted: [ProjectNumber: Place] = [:]
-        /// The projects named to the other node in the last NODE_WATCH.
+        /// Projects that our last NODE_WATCH named.
         var asked: [ProjectNumber: String] = [:]
     }
 
@@ -38,14 +37,14 @@ final class WatchRelay: Sendable {
 
     init(_ node: NodeName) { self.node = node.text }
 
-    /// Another node has presented itself on a link.
+    /// Another node has said hello on a link.
     func join(_ link: LinkOutbox) { peers.withLock { $0.append(Peer(link: link)) } }
 
     func leave(_ link: LinkOutbox) {
         peers.withLock { $0.removeAll { $0.link === link } }
     }
 
-    /// Sends the other node what is new. Called at least every 100 ms.
+    /// Sends the other node the news. Called at least every 100 ms.
     func tell(_ link: LinkOutbox, _ book: WatchBook) {
         let followed = book.followed
         let now = ClusterState.now
@@ -65,7 +64,7 @@ final class WatchRelay: Sendable {
         }
     }
 
-    /// Asks for the events of projects that watchers of this node, or of nodes behind this node, follow.
+    /// Asks for events of the projects that our watchers follow, or watchers of nodes behind us.
     private func ask(
         _ peers: inout [Peer], _ index: Int, _ followed: [ProjectNumber: String]
     ) {
@@ -81,7 +80,7 @@ final class WatchRelay: Sendable {
         peers[index].link.push(NodeFrame.watch(frame).bytes)
     }
 
-    /// Takes the wishes of the other node.
+    /// Takes the other node's wishes.
     func take(_ frame: NodeWatch, from link: LinkOutbox, _ book: WatchBook) {
         let wanted = Dictionary(
             frame.projects.prefix(NodeLimits.watchedProjectsMax).map { ($0.project, $0.id) },
@@ -97,7 +96,7 @@ final class WatchRelay: Sendable {
         }
     }
 
-    /// Takes events from a link, and sends the events on to other nodes with watchers of the project.
+    /// Takes events from a link, and passes them on to other nodes that watch the project.
     func take(_ frame: NodeEvents, from link: LinkOutbox, _ book: WatchBook) {
         guard frame.node != node else { return }
         book.heard(frame)
@@ -110,10 +109,10 @@ final class WatchRelay: Sendable {
 }
 
 extension NodeEvents {
-    /// The events that a watcher has; nil: there is nothing new.
+    /// A watcher's events; nil if there is nothing new.
     /// - Parameters:
-    ///   - told: the sums that were sent last.
-    ///   - isDue: whether the connections are told without news.
+    ///   - told: the sums that were last sent.
+    ///   - isDue: whether to tell the connections even without news.
     fileprivate init?(
         _ node: String, _ project: ProjectNumber, _ watcher: Watcher, _ told: inout ProjectSums,
         isDue: Bool
