@@ -133,7 +133,7 @@ extension ReplicationLog {
     package func wishes(within limit: Duration) throws(LogError) -> [NodeWish] { [] }
 
     package func ask(_ wish: NodeWish, within limit: Duration) throws(LogError) {
-        throw .setting("this log keeps no wishes of operators")
+        throw .setting("this log does not keep operators' wishes")
     }
 
     package func withdraw(_ wish: NodeWish, within limit: Duration) throws(LogError) {}

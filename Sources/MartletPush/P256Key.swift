@@ -26,7 +26,7 @@ package final class P256Key: @unchecked Sendable {
     package convenience init() throws(Failure) {
         defer { ERR_clear_error() }
         guard let key = martlet_make_p256_key() else {
-            throw Failure(description: "libcrypto makes no key on P-256.")
+            throw Failure(description: "libcrypto could not make a P-256 key.")
         }
         try self.init(taking: key)
     }
@@ -50,7 +50,7 @@ package final class P256Key: @unchecked Sendable {
     }
 
     private static let noScalar = Failure(
-        description: "The private key is no number of 32 bytes on P-256.")
+        description: "The private key is not a 32-byte number on P-256.")
 
     /// Whether the private key lies between 1 and the curve's order. libcrypto doesn't check that when it reads one.
     private static func isWhole(_ key: OpaquePointer) -> Bool {
@@ -66,7 +66,7 @@ package final class P256Key: @unchecked Sendable {
             key, OSSL_PKEY_PARAM_PUB_KEY, &point, point.count, &count)
         guard isWritten == 1, count == Self.pointBytes, point[0] == 4 else {
             EVP_PKEY_free(key)
-            throw Failure(description: "libcrypto does not tell the public key.")
+            throw Failure(description: "libcrypto could not read the public key.")
         }
         publicKey = point
         self.key = key
@@ -91,7 +91,7 @@ package final class P256Key: @unchecked Sendable {
     package func agreement(with point: [UInt8]) throws(Failure) -> [UInt8] {
         defer { ERR_clear_error() }
         guard let other = Self.publicKey(point) else {
-            throw Failure(description: "The public key is no point on P-256.")
+            throw Failure(description: "The public key is not a point on P-256.")
         }
         defer { EVP_PKEY_free(other) }
         guard let context = EVP_PKEY_CTX_new(key, nil) else { throw Self.noAgreement }
@@ -104,7 +104,7 @@ package final class P256Key: @unchecked Sendable {
         return secret
     }
 
-    private static let noAgreement = Failure(description: "libcrypto agrees on no secret.")
+    private static let noAgreement = Failure(description: "libcrypto could not agree on a secret.")
 
     /// Whether the bytes are a public key: an uncompressed point on the curve.
     package static func isPoint(_ bytes: [UInt8]) -> Bool {

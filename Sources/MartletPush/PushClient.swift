@@ -155,7 +155,7 @@ package final class PushClient: Sendable {
         let answer: PushAnswer
         static let isBusy = Refusal(
             answer: .later(
-                status: nil, reason: "as many requests as allowed are under way", seconds: nil))
+                status: nil, reason: "too many requests are under way", seconds: nil))
         static let isClosed = Refusal(
             answer: .later(status: nil, reason: "the broker stops", seconds: nil))
     }

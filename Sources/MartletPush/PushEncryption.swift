@@ -96,7 +96,7 @@ package enum PushEncryption {
         _ text: [UInt8], _ key: [UInt8], _ nonce: [UInt8]
     ) throws(P256Key.Failure) -> [UInt8] {
         defer { ERR_clear_error() }
-        let failure = P256Key.Failure(description: "libcrypto encrypts nothing.")
+        let failure = P256Key.Failure(description: "libcrypto could not encrypt.")
         guard let context = EVP_CIPHER_CTX_new() else { throw failure }
         defer { EVP_CIPHER_CTX_free(context) }
         var sealed = [UInt8](repeating: 0, count: text.count + codeBytes)

@@ -38,7 +38,7 @@ package struct PushEndpoint: Sendable, Hashable {
         let authority = rest.prefix { $0 != "/" && $0 != "?" }
         let path = rest.dropFirst(authority.count)
         guard path.utf8.allSatisfy(Self.isPathByte) else {
-            throw Self.wrong("has a character that no URL has, or a fragment")
+            throw Self.wrong("has a character that no URL may have, or a fragment")
         }
         let usual: UInt16 = isPlain ? 80 : 443
         let (host, port) = try Self.hostAndPort(authority, usual)
@@ -58,7 +58,7 @@ package struct PushEndpoint: Sendable, Hashable {
         if let colon = authority.lastIndex(of: ":"), !authority[colon...].contains("]") {
             let digits = authority[authority.index(after: colon)...]
             guard let number = UInt16(digits), number > 0, digits.utf8.allSatisfy(isDigit) else {
-                throw wrong("has a port that is no number")
+                throw wrong("has a port that is not a number")
             }
             port = number
             host = authority[..<colon]

@@ -25,7 +25,7 @@ package final class WebPushDoor: GatewayDoor {
     ) throws(MartletError) {
         guard let origin = configuration.origins.first else {
             throw MartletError(
-                .invalidArgument, "Web Push needs the origin under which senders reach it.",
+                .invalidArgument, "Web Push needs the origin at which senders reach it.",
                 field: "web-push-origin")
         }
         do throws(MartletError) {

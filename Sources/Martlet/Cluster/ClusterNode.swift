@@ -277,7 +277,7 @@ final class ClusterNode {
             state.appendTrouble = nil
         }
         refusedSince = nil
-        logger.warning("this node is not active any more", metadata: ["reason": "\(reason)"])
+        logger.warning("this node is no longer active", metadata: ["reason": "\(reason)"])
     }
 
     /// Ends the lease for a successor. Append nothing afterwards.
@@ -504,7 +504,7 @@ final class ClusterNode {
             logger.error("an outcome cannot be read", metadata: ["error": "\(error)"])
             return .refused(
                 MartletError(
-                    .internal, "The command was applied, and its answer cannot be read (\(error)).")
+                    .internal, "The command was applied, but its answer cannot be read (\(error)).")
             )
         }
     }

@@ -155,7 +155,7 @@ extension Committer {
             if outstanding.count > NodeLimits.forwardedMax {
                 refuse(
                     outstanding.takeLast(outstanding.count - NodeLimits.forwardedMax),
-                    .noActiveNode("more is asked for than the active node answers"), &transport)
+                    .noActiveNode("more is being asked than the active node answers"), &transport)
             }
             let now = SystemClock.monotonicMilliseconds()
             if isStopping.load(ordering: .acquiring) {

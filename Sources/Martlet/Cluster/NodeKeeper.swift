@@ -270,7 +270,7 @@ final class NodeKeeper: Sendable {
         if let beyond, beyond > row {
             row = beyond
             logger.warning(
-                "the log has more bytes than are kept for nodes that are behind; such nodes join again",
+                "the log has more bytes than are kept for nodes that are behind; they must join again",
                 metadata: ["first row": "\(row)"])
         }
         guard row > 0 else { return }

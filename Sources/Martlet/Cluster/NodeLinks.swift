@@ -311,7 +311,7 @@ final class NodeLinks: Sendable {
         guard hello.position.incarnation == cluster.applied.incarnation else {
             return MartletError(
                 .invalidArgument,
-                "Node \(name) is of another cluster, or of one that has begun anew.",
+                "Node \(name) belongs to another cluster, or to one that was begun anew.",
                 field: "incarnation")
         }
         guard hello.node != name, (try? NodeName(validating: hello.node)) != nil else {

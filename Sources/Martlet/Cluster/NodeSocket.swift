@@ -239,7 +239,7 @@ struct NodeSocket: ~Copyable {
         tick: () -> Bool, received: (NodeFrame) -> Bool
     ) -> String {
         guard let link = KeyedConnection(descriptor, secret: secret, isServer: isServer) else {
-            return "there is no memory for TLS"
+            return "out of memory for TLS"
         }
         let end = SystemClock.monotonicMilliseconds() + Int64(Self.openMilliseconds)
         var isOpen = false

@@ -76,7 +76,8 @@ package actor APNsService: PushService {
             ? rest.dropFirst().prefix { $0 != "]" } : rest.prefix { $0 != ":" && $0 != "/" }
         guard !host.isEmpty, !rest.contains("/") else {
             throw MartletError(
-                .invalidArgument, "Apple's push service has a URL like https://api.push.apple.com.",
+                .invalidArgument,
+                "The URL of Apple's push service must look like https://api.push.apple.com.",
                 field: field)
         }
         return Server(url: url, host: String(host))

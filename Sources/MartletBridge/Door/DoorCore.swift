@@ -112,7 +112,7 @@ final class DoorCore {
         do throws(MartletError) {
             let found = try broker.bridgeKeys(of: number) { [logger] id in
                 logger.error(
-                    "a key for a push service does not open with the secret of the data folder; add the key again",
+                    "a key for a push service cannot be opened with the data folder's secret; add the key again",
                     metadata: ["key": "\(id)"])
             }
             for kind in BridgeKind.allCases { broker.bridges.note(nil, of: kind, in: number) }
@@ -292,7 +292,7 @@ final class DoorCore {
             project.rests[kind] = nil
             if broker.bridges.note(nil, of: kind, in: project.number) {
                 logger.notice(
-                    "a push service takes the keys of the project again",
+                    "a push service accepts the project's keys again",
                     metadata: ["service": "\(kind.name)", "project": "\(project.id)"])
             }
             project.end(message)

@@ -172,7 +172,7 @@ final class DoorLink: ChannelInboundHandler {
         case .ping(let ping): send(.pong(Pong(value: ping.value)), on: 0)
         case .error(let frame):
             logger.debug(
-                "the broker ended a link to push services", metadata: ["error": "\(frame.error)"])
+                "the broker closed a link to push services", metadata: ["error": "\(frame.error)"])
         default: break
         }
     }
@@ -219,7 +219,7 @@ final class DoorLink: ChannelInboundHandler {
     /// The broker couldn't be reached.
     func connectingFailed(_ error: any Error) {
         logger.warning(
-            "the door to push services does not reach its broker", metadata: ["error": "\(error)"])
+            "the door to push services cannot reach its broker", metadata: ["error": "\(error)"])
         end()
     }
 

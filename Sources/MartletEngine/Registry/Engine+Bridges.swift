@@ -115,7 +115,8 @@ extension Engine {
         if let fault = address.fault(on: new.platform) { return fault }
         guard try storage.bridges.ordinal(of: address, in: project.number) == nil else {
             return MartletError(
-                .alreadyExists, "An instance of the project has this address.", field: "address")
+                .alreadyExists, "An instance of the project already has this address.",
+                field: "address")
         }
         return nil
     }
@@ -215,7 +216,8 @@ extension MartletError {
 
     fileprivate static func wrongPlatform(_ platform: String) -> MartletError {
         MartletError(
-            .invalidArgument, "Only an instance of the platform \(platform) has such an address.",
+            .invalidArgument,
+            "Only an instance of the platform \(platform) can have such an address.",
             field: "platform")
     }
 }

@@ -52,7 +52,7 @@ extension Engine {
             guard let next = Ordinal.next(after: ordinal) else {
                 return .refused(
                     MartletError(
-                        .resourceExhausted, "The project has as many instances as ordinals.",
+                        .resourceExhausted, "The project has as many instances as it can have.",
                         field: "project"))
             }
             project.nextOrdinal = next
@@ -108,7 +108,8 @@ extension Engine {
     ) throws(StorageError) -> MartletError? {
         guard try storage.agents.ordinal(of: channel, in: project.number) == nil else {
             return MartletError(
-                .alreadyExists, "The user agent has registered this channel.", field: "channelID")
+                .alreadyExists, "The user agent has already registered this channel.",
+                field: "channelID")
         }
         let count = try storage.agents.channels(
             of: channel.agent, in: project.number, limit: Limits.agentChannelsMax

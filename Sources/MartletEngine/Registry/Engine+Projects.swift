@@ -36,7 +36,7 @@ extension Engine {
             return .refused(
                 MartletError(
                     .resourceExhausted,
-                    "The broker has given out all numbers of projects; start another broker.",
+                    "The broker has used up all project numbers; start another broker.",
                     field: "project"))
         }
         var project = Project(number: number, id: id, senderID: senderID)

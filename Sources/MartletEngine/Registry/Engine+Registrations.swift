@@ -123,7 +123,8 @@ extension Engine {
             case .known:
                 return .refused(
                     MartletError(
-                        .alreadyExists, "The project has this app on this platform.", field: "app"))
+                        .alreadyExists, "The project already has this app on this platform.",
+                        field: "app"))
             case .free(let deleted):
                 _ = try makeApp(name, on: platform, again: deleted, in: &project, storage)
                 try storage.projects.put(project, isNew: false)

@@ -28,20 +28,20 @@ enum RSAPublicKey {
         guard var info = outer.take(Tag.sequence), outer.isAtEnd,
             let algorithm = info.take(Tag.sequence), let bits = info.take(Tag.bitString),
             info.isAtEnd
-        else { return "is no SubjectPublicKeyInfo in DER" }
-        guard algorithm.bytes.elementsEqual(Self.algorithm) else { return "is no RSA key" }
-        guard bits.bytes.first == 0 else { return "is no RSA key in DER" }
+        else { return "is not a SubjectPublicKeyInfo in DER" }
+        guard algorithm.bytes.elementsEqual(Self.algorithm) else { return "is not an RSA key" }
+        guard bits.bytes.first == 0 else { return "is not an RSA key in DER" }
         var inner = Reader(bits.bytes.dropFirst())
         guard var key = inner.take(Tag.sequence), inner.isAtEnd,
             let modulus = key.take(Tag.integer)?.positive,
             let exponent = key.take(Tag.integer)?.positive, key.isAtEnd
-        else { return "is no RSA key in DER" }
+        else { return "is not an RSA key in DER" }
         guard bitCount(modulus) >= modulusBitsMin else {
             return "has \(bitCount(modulus)) bits and needs \(modulusBitsMin)"
         }
         guard let last = exponent.last, last & 1 == 1, bitCount(exponent) > 1,
             modulus.last.map({ $0 & 1 == 1 }) ?? false
-        else { return "has numbers that no RSA key has" }
+        else { return "has numbers that no RSA key can have" }
         return nil
     }
 

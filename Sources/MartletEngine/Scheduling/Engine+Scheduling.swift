@@ -221,7 +221,7 @@ extension Engine {
         }
         return .refused(
             MartletError(
-                .notFound, "No such message waits for anybody: there is nothing to cancel.",
+                .notFound, "Nobody is waiting for such a message: there is nothing to cancel.",
                 field: "message"))
     }
 

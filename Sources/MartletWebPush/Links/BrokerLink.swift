@@ -124,7 +124,7 @@ final class BrokerLink: ChannelInboundHandler {
             }
         } catch {
             logger.error(
-                "a link of Web Push was closed", metadata: ["error": "\(error.martletError)"])
+                "a Web Push link was closed", metadata: ["error": "\(error.martletError)"])
             context.close(promise: nil)
         }
     }
@@ -160,7 +160,7 @@ final class BrokerLink: ChannelInboundHandler {
         case .ping(let ping): send(.pong(Pong(value: ping.value)), on: 0)
         case .error(let frame):
             logger.warning(
-                "the broker ended a link of Web Push", metadata: ["error": "\(frame.error)"])
+                "the broker closed a Web Push link", metadata: ["error": "\(frame.error)"])
         default: break
         }
     }
@@ -214,7 +214,7 @@ final class BrokerLink: ChannelInboundHandler {
 
     /// The broker couldn't be reached.
     func connectingFailed(_ error: any Error) {
-        logger.warning("Web Push does not reach its broker", metadata: ["error": "\(error)"])
+        logger.warning("Web Push cannot reach its broker", metadata: ["error": "\(error)"])
         end()
     }
 

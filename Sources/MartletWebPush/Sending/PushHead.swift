@@ -49,7 +49,7 @@ struct PushHead: Sendable {
     }
 
     static let noCoding = PushError(
-        400, 110, "A message with a body names its coding: Content-Encoding: aes128gcm.")
+        400, 110, "A message with a body must name its coding: Content-Encoding: aes128gcm.")
 
     private static func timeToLive(_ text: String?) throws(PushError) -> UInt32 {
         guard let text, let seconds = Int64(text.filter { $0 != " " }) else {
@@ -57,10 +57,11 @@ struct PushHead: Sendable {
             if let text, !text.isEmpty, text.utf8.allSatisfy({ (48...57).contains($0) }) {
                 return Limits.timeToLiveSecondsMax
             }
-            throw PushError(400, 111, "The header TTL has the message's life in seconds.")
+            throw PushError(
+                400, 111, "The header TTL must have the message's time to live in seconds.")
         }
         guard seconds >= 0 else {
-            throw PushError(400, 114, "The header TTL is not negative.")
+            throw PushError(400, 114, "The header TTL must not be negative.")
         }
         return UInt32(min(seconds, Int64(Limits.timeToLiveSecondsMax)))
     }

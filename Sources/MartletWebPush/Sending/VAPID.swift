@@ -31,7 +31,7 @@ struct VAPID: Sendable {
     init?(_ call: GatewayCall) throws(PushError) {
         guard let header = call.header("authorization") else { return nil }
         let parts = header.split(separator: " ", maxSplits: 1)
-        guard parts.count == 2 else { throw Self.wrong("is of no known form") }
+        guard parts.count == 2 else { throw Self.wrong("has an unknown form") }
         let key: String?
         switch parts[0].lowercased() {
         case "vapid":
@@ -46,7 +46,7 @@ struct VAPID: Sendable {
             key = call.list("crypto-key").flatMap { header in
                 HeaderParameters.list(header).first { $0.name == "p256ecdsa" }?.value
             }
-        default: throw Self.wrong("is of no known form")
+        default: throw Self.wrong("has an unknown form")
         }
         guard token.utf8.count <= Self.tokenBytesMax else { throw Self.wrong("is too long") }
         guard let key, let publicKey = LenientBase64.publicKey(key) else {
@@ -60,7 +60,8 @@ struct VAPID: Sendable {
     }
 
     static let missing = PushError(
-        401, 109, "The subscription takes messages with a VAPID token of its application server.")
+        401, 109,
+        "The subscription only takes messages with a VAPID token of its application server.")
 
     /// What we remember a verified token by.
     var digest: [UInt8] { SHA256.hash(Array(token.utf8) + publicKey) }
@@ -71,17 +72,17 @@ struct VAPID: Sendable {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, let signature = LenientBase64.decode(parts[2]),
             let header = Self.object(parts[0]), let claims = Self.object(parts[1])
-        else { throw Self.wrong("is no JSON Web Token") }
-        guard header["alg"]?.string == "ES256" else { throw Self.wrong("is not signed by ES256") }
+        else { throw Self.wrong("is not a JSON Web Token") }
+        guard header["alg"]?.string == "ES256" else { throw Self.wrong("is not signed with ES256") }
         let verifier = VerificationKey(.es256, material: Self.curvePrefix + publicKey)
         guard verifier.verifies(signature, over: Array((parts[0] + "." + parts[1]).utf8)) else {
-            throw Self.wrong("is not signed by its key")
+            throw Self.wrong("is not signed with its key")
         }
         let expires: Double
         switch claims["exp"] {
         case .integer(let value)?: expires = Double(value)
         case .number(let number)?: expires = number.value
-        default: throw Self.wrong("has no 'exp' that is a number")
+        default: throw Self.wrong("has no numeric 'exp'")
         }
         guard expires > now else { throw Self.wrong("has expired") }
         guard expires <= now + Self.secondsMax else {

@@ -137,11 +137,11 @@ package struct WebClientDoor: GatewayDoor {
         guard keys.contains(Base64URL.encode(key)) else {
             throw WebClientRegistration.wrong(
                 "web.applicationPubKey",
-                "The key is none of the project's; 'martlet webpush key list' prints them.")
+                "The key is not one of the project's; 'martlet webpush key list' prints them.")
         }
         if let own, own.isOwn(found.endpoint), !own.takes(found.endpoint, of: key) {
             throw WebClientRegistration.wrong(
-                "web.endpoint", "The endpoint is none that this push service gave out for the key.")
+                "web.endpoint", "This push service did not give out the endpoint for the key.")
         }
         return found
     }

@@ -21,18 +21,21 @@ struct WebClientRegistration {
     init(_ body: [UInt8], ownOrigins: [PushOrigin]) throws(GatewayError) {
         guard let value = try? JSONValue(document: body, repeatedNames: .takeLast),
             let web = value["web"], case .object = web
-        else { throw Self.wrong("web", "The body is an object with the subscription as 'web'.") }
+        else {
+            throw Self.wrong("web", "The body must be an object with the subscription in 'web'.")
+        }
         guard let url = web["endpoint"]?.string else {
             throw Self.wrong("web.endpoint", "The subscription has no endpoint.")
         }
         guard let publicKey = LenientBase64.publicKey(web["p256dh"]?.string ?? "") else {
-            throw Self.wrong("web.p256dh", "The key is a point on P-256 of 65 bytes, in Base64URL.")
+            throw Self.wrong(
+                "web.p256dh", "The key must be a P-256 point of 65 bytes, in Base64URL.")
         }
         guard let secret = LenientBase64.decode(web["auth"]?.string ?? ""),
             PushRecipient(publicKey: publicKey, authentication: secret) != nil
         else {
             throw Self.wrong(
-                "web.auth", "The secret has 16 bytes in Base64URL, and the key is a point on P-256."
+                "web.auth", "The secret must have 16 bytes, and the key must be a point on P-256."
             )
         }
         do throws(MartletError) {
@@ -49,7 +52,7 @@ struct WebClientRegistration {
         }
         guard let key = LenientBase64.publicKey(text) else {
             throw Self.wrong(
-                "web.applicationPubKey", "The key is a point on P-256 of 65 bytes, in Base64URL.")
+                "web.applicationPubKey", "The key must be a P-256 point of 65 bytes, in Base64URL.")
         }
         applicationKey = key
     }

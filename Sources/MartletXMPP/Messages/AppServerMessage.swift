@@ -30,7 +30,7 @@ enum AppServerMessage: Sendable {
                 Self.parsingError("At byte \(error.byteOffset): \(error.message)."))
         }
         guard case .object(let members) = value else {
-            throw .stanza(Self.parsingError("The element gcm has no JSON object."))
+            throw .stanza(Self.parsingError("The element gcm does not contain a JSON object."))
         }
         guard let id = members["message_id"], id != .null else {
             throw .stanza(Self.parsingError("Missing Required Field: message_id"))
@@ -56,7 +56,7 @@ enum AppServerMessage: Sendable {
                 guard let to = members["to"]?.string, !to.isEmpty else {
                     throw Refusal(
                         .badAcknowledgement,
-                        "An ack has the field to: the field from of the acknowledged message.")
+                        "An ack needs the field to: the field from of the acknowledged message.")
                 }
                 self = .acknowledgement(to: to, messageID: messageID)
             default:

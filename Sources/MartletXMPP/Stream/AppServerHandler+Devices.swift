@@ -37,7 +37,7 @@ extension AppServerHandler {
             took(messages)
         case .revoked:
             fail(StreamError(.notAuthorized, "The server key was revoked."))
-        case .closed: fail(StreamError(.systemShutdown, "The broker ends."))
+        case .closed: fail(StreamError(.systemShutdown, "The broker is stopping."))
         }
     }
 

@@ -25,14 +25,14 @@ extension AppServerHandler {
             return fail(StreamError(.invalidNamespace, "A stream is in \(Namespace.stream)."))
         }
         guard header.name == "stream" else {
-            return fail(StreamError(.badFormat, "A stream begins with the element stream."))
+            return fail(StreamError(.badFormat, "A stream must begin with the element stream."))
         }
         let version = header.attributes["version"]?.split(separator: ".").first.flatMap { Int($0) }
         guard version ?? 0 >= 1 else {
-            return fail(StreamError(.unsupportedVersion, "A stream has the version 1.0."))
+            return fail(StreamError(.unsupportedVersion, "The stream's version must be 1.0."))
         }
         guard header.attributes["to"]?.utf8.count ?? 0 <= XMPPLimits.addressPartBytesMax else {
-            return fail(StreamError(.improperAddressing, "The name of the server is too long."))
+            return fail(StreamError(.improperAddressing, "The server's name is too long."))
         }
         guard sender == nil else {
             phase = .binding
@@ -54,13 +54,13 @@ extension AppServerHandler {
 
     func signIn(_ stanza: StanzaElement) {
         guard stanza.namespace == Namespace.sasl else {
-            return fail(StreamError(.notAuthorized, "An app server signs in first."))
+            return fail(StreamError(.notAuthorized, "Sign in first."))
         }
         switch stanza.name {
         case "auth":
             guard stanza.attributes["mechanism"] == "PLAIN" else {
                 return refuse(
-                    SignInFailure(.invalidMechanism, "An app server signs in by PLAIN."))
+                    SignInFailure(.invalidMechanism, "Sign in with PLAIN."))
             }
             // No credential came with it: the client waits for an empty challenge first. Source: RFC 6120 §6.4.2.
             guard !stanza.text.isEmpty else {
@@ -70,7 +70,7 @@ extension AppServerHandler {
         case "response": present(stanza.text)
         case "abort": refuse(SignInFailure(.aborted, "The app server gave up."))
         default:
-            fail(StreamError(.unsupportedStanzaType, "A sign-in has no such element."))
+            fail(StreamError(.unsupportedStanzaType, "This element has no place in a sign-in."))
         }
     }
 
@@ -125,7 +125,7 @@ extension AppServerHandler {
         core.refusalLog.refused("server key", from: address.description)
         let failure = SignInFailure(
             .notAuthorized,
-            "The user is SENDER_ID@DOMAIN, and the password a server key of its project.")
+            "Sign in as SENDER_ID@DOMAIN, with a server key of the project as the password.")
         let (strangers, address) = (core.broker.strangers, address)
         switch strangers.refused(from: address) {
         case .atOnce: refuse(failure)
@@ -162,7 +162,7 @@ extension AppServerHandler {
     /// Binds a resource. Each connection gets one of its own, because an app server may open many under the same name.
     func bind(_ iq: StanzaElement, _ request: StanzaElement) {
         guard case .binding = phase, let sender, let port else {
-            return refuse(iq, StanzaError(.notAllowed, "The connection has its resource."))
+            return refuse(iq, StanzaError(.notAllowed, "The connection already has a resource."))
         }
         let wanted = request.child("resource", Namespace.bind)?.text ?? ""
         guard wanted.utf8.count <= XMPPLimits.addressPartBytesMax / 2 else {

@@ -16,13 +16,13 @@ extension AppServerHandler {
         case "iq": serveRequest(stanza)
         case "message":
             guard case .bound = phase else {
-                return fail(StreamError(.notAuthorized, "An app server binds a resource first."))
+                return fail(StreamError(.notAuthorized, "Bind a resource first."))
             }
             serveMessage(stanza)
         // Presence means nothing here.
         case "presence": break
         default:
-            fail(StreamError(.unsupportedStanzaType, "Stanzas are iq, message and presence."))
+            fail(StreamError(.unsupportedStanzaType, "A stanza is an iq, a message or a presence."))
         }
     }
 
@@ -36,7 +36,8 @@ extension AppServerHandler {
         else {
             return refuse(
                 iq,
-                StanzaError(.badRequest, "An iq has an id, the type get or set, and one element."))
+                StanzaError(.badRequest, "An iq needs an id, the type get or set, and one element.")
+            )
         }
         let request = iq.children[0]
         switch (type, request.name, request.namespace) {
@@ -44,7 +45,7 @@ extension AppServerHandler {
         case ("set", "session", Namespace.session): answer(iq, "")
         case ("get", "ping", Namespace.ping): answer(iq, "")
         default:
-            refuse(iq, StanzaError(.serviceUnavailable, "The server has no such service."))
+            refuse(iq, StanzaError(.serviceUnavailable, "There is no such service here."))
         }
     }
 
@@ -82,7 +83,7 @@ extension AppServerHandler {
                 stanza,
                 StanzaError(
                     .badRequest,
-                    "InvalidJson: JSON_PARSING_ERROR : A message has the element gcm of \(Namespace.messages)."
+                    "InvalidJson: JSON_PARSING_ERROR : A message needs the element gcm of \(Namespace.messages)."
                 ))
         }
         do throws(AppServerMessage.Fault) {
@@ -126,7 +127,7 @@ extension AppServerHandler {
             messageID, to,
             Refusal(
                 .badAcknowledgement,
-                "No message of this sender with this ID waits on this connection."))
+                "No message from this sender with this ID is waiting on this connection."))
     }
 
     // MARK: Sends
@@ -137,7 +138,7 @@ extension AppServerHandler {
                 message.messageID, message.target,
                 Refusal(
                     .connectionDraining,
-                    "The connection drains; send the message on a new connection."))
+                    "This connection is draining; send the message on a new one."))
         }
         inProgressCount += 1
         hand(message, to: message.message, canonical: nil)

@@ -47,8 +47,8 @@ final class AppServerHandler: ChannelDuplexHandler {
         /// What we say when we close the connection.
         var text: String {
             switch self {
-            case .certificate: "The certificate of the server has changed."
-            case .shutdown: "The broker ends."
+            case .certificate: "The server's certificate has changed."
+            case .shutdown: "The broker is stopping."
             case .rest: "This node of the cluster is drained; connect to another node."
             }
         }
@@ -281,7 +281,7 @@ final class AppServerHandler: ChannelDuplexHandler {
         guard events.isEmpty, fault == nil else {
             sender.end()
             return fail(
-                StreamError(.notWellFormed, "An app server waits for the end of the sign-in."))
+                StreamError(.notWellFormed, "Wait for the end of the sign-in."))
         }
         self.sender = sender
         leaveStrangers()

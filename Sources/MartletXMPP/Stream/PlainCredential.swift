@@ -18,7 +18,7 @@ struct PlainCredential: Sendable {
     /// Reads the text of an `auth` or `response` element.
     init(_ text: String) throws(SignInFailure) {
         guard let bytes = Self.base64(text) else {
-            throw SignInFailure(.incorrectEncoding, "The credential is not written in Base64.")
+            throw SignInFailure(.incorrectEncoding, "The credential is not Base64.")
         }
         let parts = bytes.split(separator: 0, omittingEmptySubsequences: false)
         guard bytes.count <= Self.bytesMax, parts.count == 3,
@@ -33,7 +33,7 @@ struct PlainCredential: Sendable {
         senderID = Self.local(user)
         serverKey = password
         guard identity.isEmpty || Self.local(identity) == senderID else {
-            throw SignInFailure(.invalidAuthzid, "An app server acts for its own sender alone.")
+            throw SignInFailure(.invalidAuthzid, "An app server can only act for its own sender.")
         }
     }
 

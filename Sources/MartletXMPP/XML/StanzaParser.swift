@@ -39,7 +39,7 @@ final class StanzaParser {
     init(stanzaBytesMax: Int) {
         self.stanzaBytesMax = stanzaBytesMax
         guard let parser = XML_ParserCreateNS("UTF-8", XML_Char(Self.separator)) else {
-            fatalError("There is no memory for a parser of XML.")
+            fatalError("Out of memory for an XML parser.")
         }
         self.parser = parser
         // Don't let expat defer parsing: a stanza must be served with its last byte, because nothing more may come before
@@ -117,13 +117,13 @@ final class StanzaParser {
         stop(
             StreamError(
                 .restrictedXML,
-                "A stream has no declarations, no comments and no processing instructions."))
+                "A stream must not have declarations, comments or processing instructions."))
     }
 
     private func declared(encoding: String?) {
         tagStart = position
         guard let encoding, encoding.lowercased() != "utf-8" else { return }
-        stop(StreamError(.unsupportedEncoding, "A stream is written in UTF-8."))
+        stop(StreamError(.unsupportedEncoding, "A stream must be UTF-8."))
     }
 
     private func began(
@@ -182,7 +182,7 @@ final class StanzaParser {
             stanzaStart = position
             let isSpace = text.allSatisfy { [0x20, 0x09, 0x0A, 0x0D].contains($0) }
             if !isSpace {
-                stop(StreamError(.badFormat, "A stream has no text between its stanzas."))
+                stop(StreamError(.badFormat, "A stream must not have text between its stanzas."))
             }
             return
         }
@@ -200,10 +200,10 @@ final class StanzaParser {
     private static func fault(of code: XML_Error) -> StreamError {
         switch code {
         case XML_ERROR_UNKNOWN_ENCODING, XML_ERROR_INCORRECT_ENCODING:
-            StreamError(.unsupportedEncoding, "A stream is written in UTF-8.")
+            StreamError(.unsupportedEncoding, "A stream must be UTF-8.")
         case XML_ERROR_NO_MEMORY:
-            StreamError(.resourceConstraint, "There is no memory for the stream.")
-        default: StreamError(.notWellFormed, "The stream is no well-formed XML.")
+            StreamError(.resourceConstraint, "Out of memory for the stream.")
+        default: StreamError(.notWellFormed, "The stream is not well-formed XML.")
         }
     }
 }
