@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The distribution of a message's variants to the target's instances: by platform, by the app of a restricted variant
-// (MSG-8), and without inactive instances (STO-2). If no rule excludes an instance, the set is used unchanged. Rests
-// on RecipientFilter.
+// Decides which of the target's instances get which of a message's variants: by platform, by the app of a restricted
+// variant (MSG-8), and without inactive instances (STO-2). If nobody is excluded, the set is used as it is. Rests on
+// RecipientFilter.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
 extension Audiences {
-    /// The variant for an instance; nil if no variant is for its platform.
+    /// An instance's variant; nil if there is none for its platform.
     /// - Throws: a refusal if the variant is for another app (MSG-8).
     func variant(
         of dispatch: Dispatch, for instance: Instance,
@@ -33,8 +33,8 @@ extension Audiences {
         return variant
     }
 
-    /// The recipients of a message before quotas; nil: no instance is a recipient. For a single instance, `dispatch`
-    /// keeps only the variant for its platform.
+    /// A message's recipients before quotas; nil if there are none. For a single instance, `dispatch` keeps only the variant
+    /// for its platform.
     /// - Throws: a refusal if the only instance has another app (MSG-8).
     mutating func recipients(
         of dispatch: inout Dispatch, among instances: ResolvedTarget.Instances,
@@ -62,7 +62,7 @@ extension Audiences {
         }
     }
 
-    /// The distribution of a message's variants to recipients within their quotas.
+    /// Who gets which variant, among the recipients within their quotas.
     mutating func distribution(
         of dispatch: Dispatch, to recipients: Recipients, in project: ProjectNumber,
         _ storage: borrowing Transaction
@@ -125,7 +125,7 @@ extension Audiences {
         var distribution = Distribution(recipientCount: recipients.count, perVariant: [])
         for reach in reaches {
             var reached = reach.isStored ? active : recipients
-            // The recipients of an only variant have already been reduced to its platforms.
+            // If there is only one variant, the recipients have already been reduced to its platforms.
             if reaches.count > 1 {
                 reached = try intersection(of: reached, with: [reach], in: project, storage)
             }
@@ -153,7 +153,7 @@ extension Audiences {
         return distribution
     }
 
-    /// The recipients that at least one of the variants is for.
+    /// The recipients that get at least one of the variants.
     func intersection(
         of recipients: RecipientSet, with reaches: [VariantReach], in project: ProjectNumber,
         _ storage: borrowing Transaction

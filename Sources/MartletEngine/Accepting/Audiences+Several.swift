@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Targets that name instances one by one: a group, and several targets of one message. Among several targets, a
-// malformed topic, condition or key refuses the message. An invalid token does not: the sender is told, and the
-// message goes to the other instances. Rests on Audiences+Targets.
+// Targets that name instances one by one: a group, and several targets of one message. If one of several targets is a
+// malformed topic, condition or key, the message is refused. An invalid token doesn't do that: the sender is told, and the
+// others get the message. Rests on Audiences+Targets.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
 extension Audiences {
-    /// GRP-5: the members of a group; no members if the group does not exist.
-    /// - Throws: a refusal of a malformed key.
+    /// A group's members; none if there is no such group (GRP-5).
+    /// - Throws: a refusal if the key is malformed.
     func members(
         of text: String, for dispatch: Dispatch, in project: ProjectNumber,
         _ storage: borrowing Transaction
@@ -25,8 +25,8 @@ extension Audiences {
         return named
     }
 
-    /// The union of several targets, and the results for their tokens.
-    /// - Throws: a refusal of a topic, condition or key.
+    /// The union of several targets, and their tokens' results.
+    /// - Throws: a refusal if a topic, condition or key is malformed.
     mutating func union(
         of targets: [SendCommand.Target], for dispatch: Dispatch, in project: Project,
         _ storage: borrowing Transaction
@@ -59,8 +59,8 @@ extension Audiences {
         return (RecipientSet.union(of: sets), named)
     }
 
-    /// Checks several targets without computing their instances.
-    /// - Returns: the results for the tokens.
+    /// Checks several targets without working out their instances.
+    /// - Returns: the tokens' results.
     func check(
         _ targets: [SendCommand.Target], of dispatch: Dispatch, in project: Project,
         _ storage: borrowing Transaction
@@ -103,7 +103,7 @@ extension Audiences {
         return named
     }
 
-    /// MSG-8: the reason why a message is not for an instance; nil: the message is for the instance.
+    /// Why a message isn't for an instance; nil if it is (MSG-8).
     private func refusal(
         of dispatch: Dispatch, to instance: Instance,
         _ storage: borrowing Transaction
@@ -144,7 +144,7 @@ extension Audiences {
 }
 
 extension MartletError {
-    /// A copy of the error for another field.
+    /// The same error, about another field.
     func at(_ field: String) -> MartletError {
         var error = self
         error.field = field

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Resolves a target to a set of instances, at the present instant (CON-5). Rests on the ledgers, MartletCondition and
-// Audiences+Several.
+// Turns a target into a set of instances, as of now (CON-5). Rests on the ledgers, MartletCondition and Audiences+Several.
 
 package import MartletBase
 import MartletBits
 import MartletCondition
 import MartletRows
 
-/// The instances of a target before platforms and quotas, and the `from` of the message.
+/// A target's instances, before platforms and quotas, and the message's `from`.
 struct ResolvedTarget {
     enum Instances {
         case one(Instance)
@@ -19,18 +18,18 @@ struct ResolvedTarget {
     /// `/topics/NAME`, or the sender ID in decimal; for a device's message to a group, the notification key.
     var from: String
     var instances: Instances
-    /// The listed instances of a group or of several targets; nil: the answer lists no instances.
+    /// The instances that a group or several targets list; nil if the answer lists none.
     var named: NamedInstances?
 
-    /// The target of a message for whom nobody is left. No recipient reads where it is from.
+    /// The target of a message that has nobody left to go to. Nobody reads its `from`.
     static var nobody: ResolvedTarget {
         ResolvedTarget(kind: .token, from: "", instances: .many(.none))
     }
 }
 
 extension Audiences {
-    /// Checks the target of a message without computing all instances.
-    /// - Returns: the results for listed instances.
+    /// Checks a message's target without working out all instances.
+    /// - Returns: the results for instances that it lists.
     func check(
         _ dispatch: Dispatch, in project: Project,
         _ storage: borrowing Transaction
@@ -50,7 +49,7 @@ extension Audiences {
         return .none
     }
 
-    /// Resolves the target of a message.
+    /// Works out a message's target.
     mutating func resolve(
         _ dispatch: Dispatch, in project: Project,
         _ storage: borrowing Transaction
@@ -88,7 +87,7 @@ extension Audiences {
         }
     }
 
-    /// - Parameter hasWaited: the message was accepted earlier, perhaps under a higher limit of topics.
+    /// - Parameter hasWaited: the message was accepted earlier, when the limit of topics may have been higher.
     func condition(
         _ text: String, of project: Project, hasWaited: Bool = false
     ) throws(Obstacle) -> Condition {
@@ -99,7 +98,7 @@ extension Audiences {
                     ? Limits.conditionTopicsCeiling : project.conditionTopicsMax(limits)))
     }
 
-    /// REG-4: the instance of a token now; for a message that has waited, at acceptance.
+    /// Whose token this is now; for a message that has waited, whose it was at acceptance (REG-4).
     func addressee(
         _ text: String, of dispatch: Dispatch, in number: ProjectNumber,
         _ storage: borrowing Transaction
@@ -121,7 +120,7 @@ extension Audiences {
     }
 
     /// The instance of a token.
-    /// - Parameter field: the field that a refusal names.
+    /// - Parameter field: what a refusal names.
     func instance(
         _ text: String, at field: String = "token", in number: ProjectNumber,
         _ storage: borrowing Transaction
@@ -146,7 +145,7 @@ extension Audiences {
         return instance
     }
 
-    /// GW-11: the refusal of an instance that only a push service reaches, while the service refuses the project's keys.
+    /// Refuses an instance that only a push service reaches, while that service refuses the project's keys (GW-11).
     private func fault(
         of instance: Instance, at field: String, _ storage: borrowing Transaction
     ) throws(StorageError) -> MartletError? {
@@ -207,8 +206,8 @@ extension Audiences {
         return builder.finish()
     }
 
-    /// The evaluator's slots: the condition's topics, then everyone. A topic without subscribers gets the number
-    /// `nobody`, because no set is stored for it (CON-6).
+    /// The evaluator's slots: the condition's topics, then everyone. A topic without subscribers has no stored set, so it gets
+    /// the number `nobody` (CON-6).
     static func slots(
         of condition: Condition, in number: ProjectNumber,
         _ storage: borrowing Transaction
@@ -224,7 +223,7 @@ extension Audiences {
 }
 
 extension StorageError {
-    /// The store has a token whose instance is missing.
+    /// A token is in the store, but its instance isn't.
     static var tokenWithoutInstance: StorageError {
         StorageError(
             operation: "read instances", code: 0,
@@ -233,6 +232,6 @@ extension StorageError {
 }
 
 extension TopicNumber {
-    /// A number without a topic: the empty set. Topic numbers have 28 bits.
+    /// No topic has this number, so its set is empty. Topic numbers have 28 bits.
     package static let nobody = TopicNumber((1 << 28) - 1)
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Resolves targets (CON-5), and remembers the last target. A burst of messages to one topic reads its subscribers
-// once. Loops recognise messages for equal recipients by the identity of the remembered set. The committer's engine
-// has one value, and forgets the sets before each command that can change a set. Each live sender has a value of its
-// own (LiveSender). Rests on the ledgers and MartletCondition.
+// Works out targets (CON-5) and remembers the last one, so that a burst of messages to one topic reads its subscribers only
+// once. By the identity of the remembered set, loops recognise messages that have the same recipients. The committer's
+// engine has one of these, and forgets the sets before any command that can change one. Each live sender has its own
+// (LiveSender). Rests on the ledgers and MartletCondition.
 
 import MartletBase
 import MartletBits
@@ -13,15 +13,15 @@ import MartletRows
 struct Audiences: ~Copyable {
     let programs: SharedPrograms
     var limits: MailboxLimits
-    /// GW-11: projects whose keys a push service refuses.
+    /// Projects whose keys a push service refuses (GW-11).
     let bridgeFaults: BridgeFaults
-    /// The topic of the last message to a topic, with its subscribers.
+    /// The last topic that was sent to, and its subscribers.
     var lastTopic: TopicAudience?
-    /// REP-1: the recipients of the last message, and their number by app.
+    /// The last message's recipients, counted by app (REP-1).
     var lastShares: (recipients: RecipientSet, shares: [AppNumber: UInt64])?
-    /// The instance of the last token.
+    /// The last token's instance.
     var lastInstance: Instance?
-    /// The last project's sender ID, in decimal. A project's sender ID never changes.
+    /// The last project's sender ID, in decimal. It never changes.
     private var lastSender: (project: ProjectNumber, text: String)?
 
     init(
@@ -33,7 +33,7 @@ struct Audiences: ~Copyable {
         self.bridgeFaults = bridgeFaults
     }
 
-    /// The `from` of the project's messages to targets other than topics.
+    /// The `from` of messages that don't go to a topic.
     mutating func sender(of project: Project) -> String {
         if let lastSender, lastSender.project == project.number { return lastSender.text }
         let text = String(project.senderID)
@@ -41,7 +41,7 @@ struct Audiences: ~Copyable {
         return text
     }
 
-    /// Forgets the remembered sets, because a set may change.
+    /// Forgets the sets, because one may change.
     mutating func forget() {
         lastTopic = nil
         lastShares = nil

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A message being sent: each variant with an expiry, and the distribution to recipients. Rests on the records.
+// A message while it is being sent: its variants, when they expire, and who gets which. Rests on the records.
 
 import MartletBase
 import MartletBits
@@ -12,7 +12,7 @@ struct DispatchVariant {
     /// Whether the variant is for all platforms and all apps.
     let isForEverybody: Bool
     var expires: Instant
-    /// TTL-2: false for a now-or-never variant.
+    /// False if it is now or never (TTL-2).
     var isStored: Bool
 
     init(_ variant: OutgoingVariant, from start: Instant, until expires: Instant) {
@@ -38,17 +38,17 @@ struct Dispatch {
     var target: SendCommand.Target
     var variants: [DispatchVariant]
     var wantsReceipts: Bool
-    /// The number of a scheduled or deferred message, given at acceptance; else nil.
+    /// The number that a scheduled or deferred message got at acceptance.
     var number: UInt64?
-    /// For a message that has waited, the instances of its tokens at acceptance.
+    /// For a message that has waited: whose its tokens were at acceptance.
     var addressees = Addressees.unknown
 
-    /// Checks a message that a sender sends now. The message is shared with the caller, and the variants are read in the
-    /// array, because a copy of a message or a variant counts a reference for each text and for the body.
+    /// Checks a message that is sent now. Message and variants are never copied: a copy would count a reference for each text
+    /// and for the body.
     /// - Parameters:
-    ///   - start: the beginning of the time to live.
-    ///   - bounds: limits of the message's project.
-    /// - Throws: `MartletError` for a fault of the variants.
+    ///   - start: when the time to live begins.
+    ///   - bounds: the project's limits.
+    /// - Throws: `MartletError` if something is wrong with the variants.
     init(
         _ message: __shared SendCommand, from start: Instant, within bounds: MessageBounds
     ) throws(MartletError) {
@@ -78,8 +78,8 @@ struct Dispatch {
         }
     }
 
-    /// Continues a message that was checked when it was accepted, and has waited since.
-    /// - Parameter start: the beginning of the time to live.
+    /// Goes on with a message that was checked at acceptance and has waited since.
+    /// - Parameter start: when the time to live begins.
     init(waiting message: SendCommand, from start: Instant, number: UInt64) {
         target = message.target
         wantsReceipts = message.wantsReceipts
@@ -92,8 +92,7 @@ struct Dispatch {
         }
     }
 
-    /// The message in the form in which it waits: with its times to live as they were checked, because the limits may
-    /// change before the message is sent.
+    /// The message as it waits: with the times to live that were checked, because the limits may change before it is sent.
     /// - Parameter message: the message that was checked.
     func settled(_ message: SendCommand) -> SendCommand {
         invariant(
@@ -106,44 +105,44 @@ struct Dispatch {
         return message
     }
 
-    // An index reads a variant in the array. A loop over the array would copy each variant.
+    // By index, because a loop over the array would copy each variant.
     var isStored: Bool { variants.indices.contains { variants[$0].isStored } }
 
-    /// Whether the message has a single variant, for all platforms and all apps.
+    /// Whether there is one variant, for all platforms and all apps.
     var isForEverybody: Bool { variants.count == 1 && variants[0].isForEverybody }
 }
 
-/// REP-4: variants of a message that ended while the message waited: nobody gets them.
+/// Variants that ended while their message waited. Nobody gets them (REP-4).
 struct EndedVariants {
-    /// The outcome of the message for the recipients.
+    /// What became of the message for these recipients.
     var event: ReportEvent
-    /// For whom the variants were; nil: for nobody.
+    /// Who would have got them; nil if nobody.
     var recipients: Recipients?
 }
 
-/// The distribution of a message's variants to recipients.
+/// Who gets which of a message's variants.
 struct Distribution {
-    /// QUO-1: recipients left out because of their quota.
+    /// Recipients left out because of their quota (QUO-1).
     var rateLimitedCount: UInt64 = 0
-    /// All recipients within their quotas, inactive recipients included.
+    /// All recipients within their quotas, including inactive ones.
     var recipientCount: UInt64
-    /// The recipients of each variant, in the order of the variants; nil: the variant has no recipients.
+    /// Each variant's recipients, in the order of the variants; nil if it has none.
     var perVariant: [Recipients?]
-    /// The active recipients of stored variants.
+    /// Active recipients of stored variants.
     var stored: Recipients?
-    /// STO-2: the inactive recipients of stored variants. The message is discarded for them at once.
+    /// Inactive recipients of stored variants, for whom the message is discarded at once (STO-2).
     var inactive: Recipients?
-    /// The recipients within their quotas.
+    /// Recipients within their quotas.
     var granted: Recipients?
 }
 
-/// QUO-1: the distribution after the devices' quotas.
+/// The distribution after devices' quotas (QUO-1).
 enum GrantedDistribution {
     case some(Distribution, to: Recipients)
     case nobody(retryMilliseconds: UInt64)
 }
 
-/// The properties of a variant that select its recipients.
+/// What decides a variant's recipients.
 struct VariantReach: Hashable {
     var platforms: PlatformSet
     var restrictedPackageName: String?
@@ -156,14 +155,14 @@ struct VariantReach: Hashable {
     }
 }
 
-/// A topic's subscribers, and distributions for the variants of the last messages.
+/// A topic's subscribers, and how the last messages' variants were distributed among them.
 struct TopicAudience {
     let project: ProjectNumber
     let topic: TopicName
     let subscribers: RecipientSet
     /// The `from` of messages to the topic.
     private let from: String
-    /// Bound on `known` and on `reached`. Past the bound, the oldest element is forgotten.
+    /// Most elements of `known` and of `reached`. Past that the oldest is forgotten.
     private static let knownMax = 4
     private var known: [(reaches: [VariantReach], distribution: Distribution)] = []
     private var reached: [(reaches: [VariantReach], recipients: RecipientSet)] = []
@@ -177,7 +176,7 @@ struct TopicAudience {
 
     static func from(_ topic: TopicName) -> String { "/topics/" + topic.text }
 
-    /// The `from` of messages to the topic; nil if the name or the project differs.
+    /// The `from` of messages to the topic; nil if this is another topic or project.
     func from(of name: String, in project: ProjectNumber) -> String? {
         project == self.project && name == topic.text ? from : nil
     }
@@ -202,7 +201,7 @@ struct TopicAudience {
         invariant(reached.count <= Self.knownMax, "The remembered recipients are bounded.")
     }
 
-    /// Forgets the distributions with an inactive instance, because the instance is not inactive any more.
+    /// Forgets the distributions in which an instance was inactive that no longer is.
     mutating func forgetInactive(_ ordinal: Ordinal, in project: ProjectNumber) {
         guard project == self.project else { return }
         known.removeAll {
@@ -214,6 +213,6 @@ struct TopicAudience {
         }
     }
 
-    /// Forgets all distributions, because further instances may have become inactive.
+    /// Forgets all distributions, because more instances may have become inactive.
     mutating func forgetDistributions() { known.removeAll() }
 }

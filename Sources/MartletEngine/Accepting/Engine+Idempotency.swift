@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gives a repeated send with the same idempotency key the first answer again (MSG-9). Refusals are not kept, because the
-// repeated message may be accepted. Rests on the ledgers.
+// Answers a send that repeats an idempotency key like the first time (MSG-9). Refusals aren't kept, because the next attempt
+// may succeed. Rests on the ledgers.
 
 import MartletBase
 import MartletRows
 
 extension Engine {
-    /// The kept answer for an idempotency key, or for an attempt of the gateway (GW-8); nil: the key or the attempt
-    /// is new.
-    /// An invalid key is refused, and so is a key that was used for a different message.
+    /// The answer kept for an idempotency key, or for a gateway's attempt (GW-8); nil if the key or attempt is new. Refuses
+    /// a key that is invalid, or was used for a different message.
     func answer(
         to message: SendCommand, in project: ProjectNumber, now: Instant,
         _ storage: borrowing Transaction
@@ -48,8 +47,8 @@ extension Engine {
             case .accepted(let acceptance, _) = outcome
         else { return }
         var expires = now.advanced(bySeconds: Int64(Limits.idempotencySeconds))
-        // A place is used again and again. All its answers of a day expire at the same instant, so a later answer of
-        // the day changes no due row.
+        // A place is used over and over. All its answers of a day expire at the same instant, so later ones change no due
+        // row.
         if message.attempt != nil {
             let day: Int64 = 86_400_000
             let next = (expires.millisecondsSince1970 / day + 1) * day
@@ -63,21 +62,20 @@ extension Engine {
 }
 
 extension SendAttempt {
-    /// The idempotency key of the attempt's place: longer than a sender's key may be, so the two never collide.
+    /// The idempotency key of the attempt's place. Longer than a sender's may be, so they never collide.
     var key: String {
         String(repeating: "-", count: Limits.idempotencyKeyBytesMax) + "gateway/\(place)"
     }
 }
 
 extension SendCommand {
-    /// A digest of the message: target, bodies and options. A sender with two messages of equal digest harms only
-    /// itself, so no cryptography is needed (Source: FNV-1a with 64 bits, draft-eastlake-fnv).
+    /// A digest of target, bodies and options. If two of a sender's messages collide, it harms only itself, so this needn't be
+    /// cryptographic. Source: FNV-1a with 64 bits, draft-eastlake-fnv.
     var digest: UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         func add(_ bytes: some Sequence<UInt8>) {
             for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
-            // The byte 0xFF separates the parts: UTF-8 never contains 0xFF, and the length of a body precedes the
-            // body.
+            // 0xFF separates the parts: UTF-8 never contains it, and a body comes after its length.
             hash = (hash ^ 0xFF) &* 0x0000_0100_0000_01B3
         }
         func addTarget(_ target: Target) {
@@ -100,7 +98,7 @@ extension SendCommand {
             switch variant.lifespan {
             case .seconds(let seconds): add("s\(seconds)".utf8)
             case .until(let end): add("u\(end.millisecondsSince1970)".utf8)
-            // A sender without a time to live means the project's longest: the form of earlier programs for 28 days.
+            // Without a time to live the sender means the project's longest; earlier programs wrote it as 28 days.
             case .longest: add("s\(Limits.timeToLiveSecondsMax)".utf8)
             }
             switch variant.collapse {

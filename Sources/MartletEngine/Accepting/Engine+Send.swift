@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Acceptance of a message: its target becomes a set of instances at this instant (CON-5). The message and the set are
-// stored once, until each recipient has the message. The cost is per block of instances, not per instance. Rests on
-// Audiences and DeviceRates.
+// Accepts a message. Its target becomes a set of instances as of now (CON-5). Message and set are stored once, until every
+// recipient has the message. So the cost is per block of instances, not per instance. Rests on Audiences and DeviceRates.
 
 import MartletBase
 import MartletBits
@@ -31,7 +30,7 @@ extension Engine {
         return outcome
     }
 
-    /// Sends a message that waits for nothing. With `validateOnly`, the message is checked and not sent (MSG-7).
+    /// Sends a message that has nothing to wait for. With `validateOnly` it is only checked (MSG-7).
     private mutating func begin(
         _ message: SendCommand, in project: Project, now: Instant,
         _ storage: borrowing Transaction
@@ -74,10 +73,10 @@ extension Engine {
             fanouts: [])
     }
 
-    /// Sends a message to `recipients`. All faults of the message have been checked.
-    /// - Parameter ended: the variants of a message that has waited which ended before; nil: none.
-    /// - Returns: `refused` if the only recipient is over its quota (QUO-1). For a message that has waited, the device
-    ///   is left out instead, because no sender waits for the answer.
+    /// Sends a message to `recipients`. It has been checked.
+    /// - Parameter ended: which variants ended while the message waited.
+    /// - Returns: `refused` if the only recipient is over its quota (QUO-1). If the message has waited, the device is just left
+    ///   out, because no sender is waiting for the answer.
     mutating func send(
         _ dispatch: Dispatch, to recipients: Recipients?, of target: ResolvedTarget,
         beside ended: EndedVariants? = nil, in project: Project, now: Instant,
@@ -97,7 +96,8 @@ extension Engine {
         }
         var project = project
         let sequence: MessageSequence
-        // REP-4: a message that has waited and reaches nobody, or not all, has a report too. Reports need a sequence.
+        // A message that has waited gets a report even if it reaches nobody, or not all (REP-4), and a report needs a
+        // sequence.
         if dispatch.isStored || ended != nil || dispatch.number != nil && recipients == nil {
             sequence = MessageSequence(project.lastSequence.rawValue + 1)
             invariant(sequence.isStored, "Sequences stay below the numbers of unstored messages.")
@@ -156,7 +156,7 @@ extension Engine {
         }
     }
 
-    /// Makes a fanout for each variant with recipients.
+    /// Makes a fanout for each variant that has recipients.
     private mutating func fanouts(
         of dispatch: Dispatch, _ message: StoredMessage, _ distribution: Distribution,
         in project: Project, _ storage: borrowing Transaction
@@ -215,8 +215,8 @@ extension Engine {
         return .some(distribution, to: granted)
     }
 
-    /// Takes the recipients' tokens (QUO-1). Now-or-never messages are not throttled (TTL-2). So if a message has
-    /// both kinds of variants, only recipients of stored variants give a token.
+    /// Takes the recipients' tokens (QUO-1). Now-or-never messages aren't throttled (TTL-2), so if a message has both kinds of
+    /// variants, only recipients of stored ones pay.
     private mutating func grant(
         _ dispatch: Dispatch, to recipients: Recipients, in project: ProjectNumber, now: Instant,
         _ storage: borrowing Transaction

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the engine gives to the loops for a message that it has accepted. Rests on the records.
+// What the engine hands to the loops for a message that it has accepted. Rests on the records.
 
 public import MartletBase
 package import MartletRows
 
-/// An accepted message, which the loops deliver to connected recipients.
+/// An accepted message, for the loops to deliver to connected recipients.
 package final class Fanout: Sendable {
     /// Project of the message.
     package let project: ProjectNumber
-    /// Fields that are equal for all recipients of the fanout.
+    /// What is the same for all recipients.
     package let header: MessageHeader
     /// Message in wire form.
     package let body: [UInt8]
-    /// Instances that the fanout is for, connected or not.
+    /// Who it is for, connected or not.
     package let recipients: Recipients
-    /// The project's last sequence at acceptance; for a stored message, its own sequence. TTL-2: a session that was
-    /// attached at a later sequence does not get a message that is not stored.
+    /// The project's last sequence at acceptance; a stored message's own. If a message isn't stored, sessions that were
+    /// attached later don't get it (TTL-2).
     package let position: MessageSequence
-    /// FAN-2: the weight of the project's share relative to other projects.
+    /// The project's share, relative to other projects (FAN-2).
     package let weight: Int
-    /// FAN-1: where the loops report their progress; nil for a message to one instance.
+    /// Where loops report their progress; nil for a message to one instance (FAN-1).
     package let progress: FanoutProgress?
 
-    /// Makes a fanout. By default, the weight is 1 and the loops report no progress.
+    /// By default the weight is 1 and loops report no progress.
     package init(
         project: ProjectNumber, header: MessageHeader, body: [UInt8], recipients: Recipients,
         position: MessageSequence, weight: Int = 1, progress: FanoutProgress? = nil
@@ -39,7 +39,7 @@ package final class Fanout: Sendable {
 }
 
 extension MessageSequence {
-    /// TTL-2: marks the number of a message that is not stored. Devices do not acknowledge such a number.
+    /// Marks the number of a message that isn't stored. Devices don't acknowledge such numbers (TTL-2).
     public static let notStoredBit: UInt64 = 1 << 63
 
     /// Whether the sequence belongs to a stored message (TTL-2).

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sends now-or-never messages (TTL-2). The store keeps no row of a now-or-never message, so the receiving thread sends the
-// message at once, from a snapshot: without another thread, a write or the disk. Each loop has a sender of its own, and the
-// callers of the embedding API share a sender. Counts gather in LiveCounts. Rests on Audiences.
+// Sends now-or-never messages (TTL-2). They leave no row in the store, so the thread that receives one sends it at once from
+// a snapshot, without another thread, a write or the disk. Each loop has its own sender; callers of the embedding API share
+// one. Counts gather in LiveCounts. Rests on Audiences.
 
 package import MartletBase
 package import MartletRows
 
-/// State shared by the live senders of a broker.
+/// What a broker's live senders share.
 package struct LiveSending: Sendable {
     let programs: SharedPrograms
     let limits: LimitsInForce
@@ -17,21 +17,19 @@ package struct LiveSending: Sendable {
     /// Unwritten counts of now-or-never messages.
     package let counts = LiveCounts()
 
-    /// FAN-8: a fanout with at most this many recipients is not listed among the fanouts in progress, because a loop
-    /// finishes the fanout within a turn.
+    /// Fanouts with at most this many recipients aren't listed as in progress, because a loop finishes them within a turn
+    /// (FAN-8).
     package static let untoldMax: UInt64 = 256
 
-    /// Targets of a message that a loop resolves: some 100 microseconds. The committer sends a message with more
-    /// targets, because a loop's devices wait for each look-up.
+    /// Most targets that a loop works out: some 100 microseconds. With more the committer sends the message, because the
+    /// loop's devices wait meanwhile.
     package static let targetsMax = 64
 
-    /// Bound on a loop's inbox for live fanouts. A loop with more waiting elements is not told, so a sender faster
-    /// than the loop loses now-or-never messages there, and memory stays bounded.
+    /// If more than this waits in a loop's inbox, it isn't told of live fanouts. So memory stays bounded, and a sender that is
+    /// faster than the loop loses now-or-never messages there.
     package static let waitingMax = 16_384
 
-    /// Makes the state for all live senders of a broker. The counts begin at zero.
-    /// - Parameter book: nil: now-or-never fanouts are neither bounded nor listed among the fanouts in progress
-    ///   (FAN-8).
+    /// - Parameter book: if nil, now-or-never fanouts are neither bounded nor listed as in progress (FAN-8).
     package init(
         programs: SharedPrograms, limits: LimitsInForce, book: FanoutBook?,
         numbers: NotStoredNumbers, bridgeFaults: BridgeFaults = BridgeFaults()
@@ -48,9 +46,9 @@ package struct LiveSending: Sendable {
 package struct LiveSender: ~Copyable {
     private let shared: LiveSending
     private var audiences: Audiences
-    /// OPS-11: the changes of limits that `audiences` has.
+    /// How many changes of limits `audiences` has seen (OPS-11).
     private var changeCount: UInt64
-    /// The sets in `audiences` were read in the snapshot of this number or later.
+    /// The sets in `audiences` are from the snapshot of this number, or later ones.
     private var rememberedSince: UInt64 = 0
     /// The project of the last message.
     private var lastProject = RememberedProject()
@@ -64,9 +62,9 @@ package struct LiveSender: ~Copyable {
             bridgeFaults: shared.bridgeFaults)
     }
 
-    /// Whether a live sender takes a message. All variants must be now or never, and the message must leave no work
-    /// for later: no answer (MSG-9), no receipts (RCP-1), no scheduled instant (MSG-10). It has at most `targetsMax`
-    /// targets, and neither `validateOnly` nor `notReceived`.
+    /// Whether a live sender takes a message. All variants must be now or never, and nothing may be left to do later: no
+    /// answer to keep (MSG-9), no receipts (RCP-1), no schedule (MSG-10), at most `targetsMax` targets, and neither
+    /// `validateOnly` nor `notReceived`.
     package static func takes(_ message: SendCommand, at now: Instant) -> Bool {
         !message.validateOnly && !message.wantsReceipts && message.idempotencyKey == nil
             && message.sendAt == nil && message.notReceived == nil
@@ -74,7 +72,7 @@ package struct LiveSender: ~Copyable {
     }
 
     /// - Parameters:
-    ///   - message: accepted by `takes`.
+    ///   - message: one that `takes` accepts.
     ///   - inProgressCount: the project's now-or-never fanouts in progress on the caller's loop.
     /// - Returns: `accepted` with the fanouts to begin, or `refused`.
     package mutating func send(
@@ -183,7 +181,7 @@ extension SendCommand.Target {
 }
 
 extension SendCommand {
-    /// TTL-2: whether all variants are now or never for a message accepted at `now`.
+    /// Whether all variants are now or never, if the message is accepted at `now` (TTL-2).
     func isNowOrNever(at now: Instant) -> Bool {
         variants.indices.allSatisfy { variants[$0].lifespan.isOver(at: now) }
     }
@@ -200,8 +198,8 @@ extension Lifespan {
 }
 
 extension Dispatch {
-    /// Makes the fanouts of a variant. A message to a single token gets a fanout for one instance, and does not wait
-    /// for the fanouts in progress (FAN-5).
+    /// A variant's fanouts. A message to one token gets a fanout for one instance, which doesn't wait for those in progress
+    /// (FAN-5).
     func fanouts(
         of variant: DispatchVariant, _ header: MessageHeader, to recipients: Recipients,
         in project: Project, _ progress: FanoutProgress?

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The limits of a project for one message: its size (MSG-3) and its time to live (TTL-1). The engine checks both in the
-// transaction that accepts the message, from the project's record of this transaction. So a change of a limit holds
-// for the next message on every connection, and no thread keeps a copy of a project's limits. A message that has waited
-// was within the limits when it was accepted, and keeps its time to live. Rests on the records.
+// A project's limits for one message: its size (MSG-3) and its time to live (TTL-1). The engine checks both in the transaction
+// that accepts the message, against the project's record there. So a changed limit holds for the next message on every
+// connection, and no thread keeps a copy. A message that has waited was checked when it was accepted, and keeps its time to
+// live. Rests on the records.
 
 import MartletBase
 import MartletRows
@@ -11,7 +11,7 @@ import MartletRows
 /// The limits of one project for a message.
 struct MessageBounds {
     private let payloadBytesMax: Int
-    /// TTL-1: the longest and default time to live.
+    /// The longest time to live, which is also the default (TTL-1).
     let timeToLiveSecondsMax: UInt32
 
     init(_ project: Project, _ limits: MailboxLimits) {
@@ -24,7 +24,7 @@ struct MessageBounds {
 
     // MARK: Payload (MSG-3)
 
-    /// - Parameter platforms: the platforms whose instances get the message of this size.
+    /// - Parameter platforms: whose instances get a message of this size.
     func check(_ size: MessageSize, for platforms: PlatformSet = .all) throws(MartletError) {
         guard size.payloadBytes <= payloadBytesMax else {
             throw MartletError(
@@ -46,10 +46,10 @@ struct MessageBounds {
 
     // MARK: Time to live (TTL-1)
 
-    /// The end of a message's life.
+    /// When a message expires.
     /// - Parameters:
-    ///   - start: the beginning of the time to live.
-    ///   - platforms: the platforms whose instances get the message with this time to live.
+    ///   - start: when its time to live begins.
+    ///   - platforms: whose instances get it with this time to live.
     func expiry(
         of lifespan: Lifespan, from start: Instant, for platforms: PlatformSet
     ) throws(MartletError) -> Instant {
@@ -73,7 +73,7 @@ struct MessageBounds {
         return lifespan.end(from: start, longestSeconds: timeToLiveSecondsMax)
     }
 
-    /// UPS-1: the time to live of a device's message, in seconds.
+    /// The time to live of a device's message, in seconds (UPS-1).
     func seconds(ofUpstream seconds: UInt32?) throws(MartletError) -> UInt32 {
         guard let seconds else { return timeToLiveSecondsMax }
         guard seconds <= timeToLiveSecondsMax else { throw tooLong("ttl") }
@@ -89,7 +89,7 @@ struct MessageBounds {
 }
 
 extension Lifespan {
-    /// The end of a life that begins at `start` and is bounded.
+    /// When a life that begins at `start` ends, within the bound.
     func end(from start: Instant, longestSeconds: UInt32) -> Instant {
         let longest = start.advanced(bySeconds: Int64(longestSeconds))
         return switch self {
@@ -101,7 +101,7 @@ extension Lifespan {
 }
 
 extension PlatformSet {
-    /// The part of a sender's message that instances of these platforms get.
+    /// The part of the sender's message that these platforms get.
     fileprivate var messageField: String {
         switch self {
         case PlatformSet(.android): "message.android"
@@ -111,7 +111,7 @@ extension PlatformSet {
         }
     }
 
-    /// The place of the time to live in that part.
+    /// Where the time to live is in that part.
     fileprivate var timeToLiveField: String {
         switch self {
         case PlatformSet(.android): "message.android.ttl"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The instances that a target lists: the members of a group, or the tokens among several targets. The results tell
-// the sender which instances the message is for, and why the rest is left out. Rests on Command.
+// The instances that a target lists: a group's members, or the tokens among several targets. The sender is told which of them
+// the message is for, and why the others are left out. Rests on Command.
 
 import MartletBase
 import MartletBits
@@ -14,11 +14,11 @@ struct NamedInstances {
     }
 
     private struct Entry {
-        /// The index among the targets, or among the members.
+        /// Its index among the targets or members.
         var index: Int
-        /// nil: the text is no token of the project.
+        /// nil if the text isn't a token of the project.
         var instance: (token: Token, ordinal: Ordinal)?
-        /// The reason why the message is not for the instance; nil: the message is for the instance.
+        /// Why the message isn't for it; nil if it is.
         var word: ErrorWord?
     }
 
@@ -27,23 +27,23 @@ struct NamedInstances {
 
     init(_ kind: Kind) { self.kind = kind }
 
-    /// - Parameter word: the reason why the message is not for the instance; nil: the message is for the instance.
+    /// - Parameter word: why the message isn't for it; nil if it is.
     mutating func add(_ instance: Instance, at index: Int, _ word: ErrorWord?) {
         entries.append(
             Entry(index: index, instance: (instance.token, instance.ordinal), word: word))
     }
 
-    /// Notes an index whose text names no instance.
+    /// Notes an index where no instance is named.
     mutating func addNobody(at index: Int, _ word: ErrorWord) {
         entries.append(Entry(index: index, instance: nil, word: word))
     }
 
-    /// The ordinals of the message's instances.
+    /// The ordinals that the message is for.
     var ordinals: [Ordinal] {
         entries.compactMap { $0.word == nil ? $0.instance?.ordinal : nil }
     }
 
-    /// QUO-1: notes the quota as the reason for recipients without a grant.
+    /// Notes the quota as the reason for recipients that weren't granted (QUO-1).
     mutating func refuse(_ recipients: Recipients, beside granted: Recipients) {
         guard granted.count < recipients.count else { return }
         for index in entries.indices where entries[index].word == nil {
@@ -85,7 +85,7 @@ extension Recipients {
         }
     }
 
-    /// Each recipient by itself. Used for a target with a single token.
+    /// Each recipient on its own, for a target with a single token.
     var single: [Recipients] {
         guard case .many(let set) = self else { return [self] }
         var ordinals: [Recipients] = []

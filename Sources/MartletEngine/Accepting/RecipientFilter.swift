@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Set algebra between recipients and stored sets, block by block, at a cost per block of instances. If no recipient
-// is removed, the functions return the given set, because loops recognise equal recipients by identity. Rests on the
-// ledgers and MartletBits.
+// Set algebra between recipients and stored sets, at a cost per block of instances. If nobody is removed, the same set comes
+// back, because loops recognise the same recipients by identity. Rests on the ledgers and MartletBits.
 
 import MartletBase
 import MartletBits
@@ -10,7 +9,7 @@ import MartletCondition
 import MartletRows
 
 enum RecipientFilter {
-    /// The recipients in the union of the sets.
+    /// Recipients that are in any of the sets.
     static func intersection(
         of recipients: RecipientSet, with sets: [InstanceSet], in project: ProjectNumber,
         _ storage: borrowing Transaction
@@ -63,7 +62,7 @@ enum RecipientFilter {
         }
     }
 
-    /// The recipients inside a set (nil: none) and outside of the set.
+    /// Recipients in a set, if there are any, and those outside it.
     static func split(
         _ recipients: RecipientSet, by set: InstanceSet, in project: ProjectNumber,
         _ storage: borrowing Transaction

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Limits the messages to one device per minute and per hour, exactly (QUO-1). The buckets are kept only in memory, so a broker
-// begins with full buckets. Tokens taken in a failed transaction are given back. Rests on ProjectRates.
+// Limits how many messages one device gets per minute and per hour, exactly (QUO-1). The buckets are only in memory, so
+// a broker starts with full ones. What a failed transaction took is given back. Rests on ProjectRates.
 
 package import MartletBase
 package import MartletRows
@@ -9,13 +9,13 @@ package import MartletRows
 /// The recipients within their quotas.
 package enum RateGrant {
     case everyone
-    /// A part of the recipients. The rest is over a limit.
+    /// These recipients. The others are over a limit.
     case some(Recipients)
-    /// The only recipient is over a limit, for so many milliseconds.
+    /// The only recipient is over a limit for so many milliseconds.
     case nobody(retryMilliseconds: UInt64)
 }
 
-/// Messages that a device's buckets allow at an instant.
+/// How many messages a device's buckets allow now.
 package struct MessagesLeft: Sendable, Hashable {
     /// nil: there is no limit for a minute.
     package var minute: UInt64?
@@ -28,7 +28,7 @@ package struct MessagesLeft: Sendable, Hashable {
     }
 }
 
-/// GW-9: messages that a device may get and send at an instant.
+/// How many messages a device may get and send now (GW-9).
 package struct DeviceAllowance: Sendable, Hashable {
     /// QUO-1: messages to the device.
     package var messages: MessagesLeft
@@ -41,14 +41,13 @@ package struct DeviceAllowance: Sendable, Hashable {
     }
 }
 
-/// The buckets of all devices, by project. An engine has a value for messages to devices (QUO-1) and a value for
-/// messages from devices (QUO-2).
+/// All devices' buckets, by project. An engine has one for messages to devices (QUO-1) and one for messages from them (QUO-2).
 package struct DeviceRates: ~Copyable {
     private let limits: RateLimits?
     private var projects: [ProjectNumber: ProjectRates] = [:]
-    /// Projects with buckets that the present transaction changed.
+    /// Projects whose buckets this transaction has changed.
     private var changed: [ProjectRates] = []
-    /// The last reading of the given clock. `behind` is the sum of all steps back.
+    /// The clock's last reading. `behind` is the sum of all its steps back.
     private var last = Instant(millisecondsSince1970: 0)
     private var behind: UInt64 = 0
 
@@ -61,7 +60,7 @@ package struct DeviceRates: ~Copyable {
             ? RateLimits(perMinute: perMinute, perHour: perHour) : nil
     }
 
-    /// Takes a token from both buckets of each recipient that has a token in both.
+    /// Takes a token from both buckets of each recipient that has one in both.
     package mutating func take(
         _ recipients: Recipients, in project: ProjectNumber, at now: Instant
     ) -> RateGrant {
@@ -70,7 +69,7 @@ package struct DeviceRates: ~Copyable {
         return rates(project, limits, now).take(recipients, at: now)
     }
 
-    /// MSG-7: milliseconds until an instance may get a message; nil: now. No token is taken.
+    /// Milliseconds until an instance may get a message; nil if it may now. Takes no token (MSG-7).
     package mutating func delay(
         _ ordinal: Ordinal, in project: ProjectNumber, at now: Instant
     ) -> UInt64? {
@@ -80,7 +79,7 @@ package struct DeviceRates: ~Copyable {
         return delay > 0 ? delay : nil
     }
 
-    /// GW-9: messages that an instance may get now, by each limit. No token is taken.
+    /// How many messages an instance may get now, by each limit. Takes no token (GW-9).
     package mutating func left(
         _ ordinal: Ordinal, in project: ProjectNumber, at now: Instant
     ) -> MessagesLeft {
@@ -93,7 +92,7 @@ package struct DeviceRates: ~Copyable {
             hour: limits.hour.left(full.hour, at: now.hour))
     }
 
-    /// Fills the buckets of an ordinal for its next holder, because the present holder has unregistered.
+    /// Fills an ordinal's buckets for its next holder, because the present one has unregistered.
     package mutating func renew(
         _ ordinal: Ordinal, in project: ProjectNumber, at now: Instant
     ) {
@@ -102,19 +101,19 @@ package struct DeviceRates: ~Copyable {
         rates(project, limits, now).renew(ordinal, at: now)
     }
 
-    /// Notes that all tokens taken since the last call of `committed` or `abandon` are final.
+    /// What was taken since the last `committed` or `abandon` is final.
     package mutating func committed() {
         for rates in changed { rates.committed() }
         changed.removeAll(keepingCapacity: true)
     }
 
-    /// Gives back all tokens taken since the last call of `committed` or `abandon`.
+    /// Gives back what was taken since the last `committed` or `abandon`.
     package mutating func abandon() {
         for rates in changed { rates.abandon() }
         changed.removeAll(keepingCapacity: true)
     }
 
-    /// Whether the project is armed (buckets for each instance), and the bytes of the buckets.
+    /// Whether the project is armed (has a bucket per instance), and how many bytes that takes.
     package func state(of project: ProjectNumber) -> (isArmed: Bool, bytes: Int) {
         (projects[project]?.isArmed ?? false, projects[project]?.bytes ?? 0)
     }
@@ -130,7 +129,7 @@ package struct DeviceRates: ~Copyable {
         return found
     }
 
-    /// A clock in milliseconds that never goes back. If the given clock is set back, no time passes in that step.
+    /// A clock in milliseconds that never goes back: when the given one is set back, no time passes.
     private mutating func clock(_ now: Instant) -> UInt64 {
         if now < last { behind += UInt64(last.rawValue - now.rawValue) }
         last = now

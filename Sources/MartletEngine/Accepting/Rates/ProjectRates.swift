@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Applies the limits on messages to one device to a whole project, and mostly without a bucket per device (QUO-1). The virtual
-// device is an imagined device that gets all messages of the project. No device gets more messages than the virtual device.
-// While the virtual device has tokens, no device is over a limit. The project then only notes the recipients of each message
-// since the virtual device's buckets were last full.
+// Applies the per-device limits to a whole project, mostly without keeping a bucket per device (QUO-1). Imagine a device that
+// gets every message of the project, the *virtual* device. No real one gets more. So while the virtual device has tokens,
+// nobody is over a limit, and it is enough to note who received each message since its buckets were last full.
 //
-// When the virtual device has no token, or the notes become too long, the project is armed: the buckets of all
-// devices are computed from the notes. They are kept until the virtual device's buckets are full again, because all
-// buckets are full then. Rests on RatePages.
+// When it runs out of tokens, or the notes get too long, the project is *armed*: all devices' buckets are worked out from the
+// notes. They are kept until the virtual device's buckets are full again, because then everybody's are. Rests on RatePages.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
-/// Consecutive messages to equal recipients. The run changes a bucket that was full at x: the bucket is then full at
-/// x plus the time of `count` tokens, but not before `earliest`.
+/// Messages in a row to the same recipients. A bucket that was full at x is now full at x plus the time of `count` tokens, but
+/// not before `earliest`.
 struct RateRun {
     let recipients: Recipients
     var count: UInt64
@@ -40,17 +38,17 @@ struct RateRun {
 final class ProjectRates {
     private enum Event {
         case run(RateRun)
-        /// The ordinal has a new holder, with full buckets.
+        /// The ordinal has a new holder, whose buckets are full.
         case renewed(Ordinal)
     }
 
-    /// A change that the present transaction made to the pages, to be undone if the transaction fails.
+    /// What this transaction changed in the pages, to be undone if it fails.
     private enum Step {
         case took(Recipients)
         case renewed(Ordinal, before: RatePair<UInt64>)
     }
 
-    /// The state at the beginning of the transaction.
+    /// The state when the transaction began.
     private struct Beginning {
         var virtual: RatePair<UInt64>
         var isArmed: Bool
@@ -59,18 +57,18 @@ final class ProjectRates {
         var weight: Int
     }
 
-    /// Weight of the noted events past which the project is armed. Arming takes some 0.1 s at this weight.
+    /// At this weight of the notes the project is armed, which then takes some 0.1 s.
     private static let weightMax = 1 << 25
 
     private let limits: RateLimits
-    /// The instants at which the virtual device's buckets are full again.
+    /// When the virtual device's buckets are full again.
     private var virtual: RatePair<UInt64>
-    /// The instants at which the virtual device's buckets were last full.
+    /// When they were last full.
     private var start: RatePair<UInt64>
-    /// The events since `start`, until the arming is committed.
+    /// The events since `start`, until arming is committed.
     private var events: [Event] = []
     private var weight = 0
-    /// The buckets of all devices if the project is armed; else nil.
+    /// All devices' buckets, if the project is armed.
     private var pages: RatePages?
     private var beginning: Beginning?
     private var steps: [Step] = []
@@ -100,7 +98,7 @@ final class ProjectRates {
             }
             arm()
         }
-        // No bucket can lack more than all its tokens.
+        // A bucket can't lack more than all its tokens.
         virtual.minute = min(
             max(virtual.minute, now.minute) + limits.minute.cost, now.minute + limits.minute.span)
         virtual.hour = min(
@@ -136,7 +134,7 @@ final class ProjectRates {
                 limits.minute.delay(full.minute, at: now.minute),
                 limits.hour.delay(full.hour, at: now.hour))
         }
-        // No device's buckets lack more than those of the virtual device.
+        // No device lacks more than the virtual one.
         guard delay(virtual) > 0 else { return 0 }
         begin()
         if pages == nil { arm() }
@@ -145,8 +143,7 @@ final class ProjectRates {
         return delay(full)
     }
 
-    /// The instants at which an instance's buckets are full. The project is not armed, because one instance's events
-    /// are few among the notes of a project.
+    /// When an instance's buckets are full. No need to arm the project: of its notes, few are about one instance.
     func full(_ ordinal: Ordinal, at now: RatePair<UInt64>) -> RatePair<UInt64> {
         if pages != nil {
             begin()
@@ -167,7 +164,7 @@ final class ProjectRates {
         return full
     }
 
-    /// Fills the buckets of an ordinal, because its holder has unregistered.
+    /// Fills an ordinal's buckets, because its holder has unregistered.
     func renew(_ ordinal: Ordinal, at now: RatePair<UInt64>) {
         begin()
         if pages == nil {
@@ -192,8 +189,7 @@ final class ProjectRates {
         }
     }
 
-    /// Undoes the present transaction. A token that is taken and given back leaves a bucket unchanged for all
-    /// instants after the taking.
+    /// Undoes this transaction. After a token was taken and given back, a bucket is as if nothing had happened.
     func abandon() {
         guard let beginning else { return }
         virtual = beginning.virtual
@@ -223,7 +219,7 @@ final class ProjectRates {
             weight: weight)
     }
 
-    /// Forgets all events, because all buckets are full.
+    /// All buckets are full: forgets all events.
     private func clear(at now: RatePair<UInt64>) {
         virtual = now
         start = now

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The effect of taking tokens from the buckets of many instances, as a value for later application: a bucket full at
-// x becomes full at x + added, but not before `earliest`. Two consecutive changes combine into a single change. Rests
-// on MartletBits' views.
+// What taking tokens from many buckets does to them, as a value that can be applied later: a bucket that is full at x becomes
+// full at x + added, but not before `earliest`. Two changes in a row combine into one. Rests on MartletBits' views.
 
 import MartletBits
 
-/// A change to the buckets of all recipients.
+/// A change to all recipients' buckets.
 struct RateChange {
-    /// The instants at which an instance's two buckets are full again, counted from the base of the pages.
+    /// When an instance's two buckets are full again, counted from the pages' base.
     typealias Times = SIMD2<UInt32>
 
     let recipients: RecipientSet
@@ -21,7 +20,7 @@ struct RateChange {
         self.earliest = earliest
     }
 
-    /// Appends another change for equal recipients.
+    /// Adds another change for the same recipients.
     mutating func join(_ next: RateChange) {
         earliest = Self.later(earliest &+ next.added, next.earliest)
         added &+= next.added
@@ -48,11 +47,11 @@ struct RateChange {
 
     // MARK: Parts of a block
 
-    /// The ordinals of a part share a page: 16 words of a bitmap.
+    /// A part's ordinals share a page: 16 words of a bitmap.
     private static let partShift = 10
     private static let wordsPerPart = (1 << partShift) / 64
 
-    /// The parts of a block with members, as bits.
+    /// Which parts of a block have members, as bits.
     static func parts(of view: BlockView) -> UInt32 {
         switch view {
         case .empty: return 0
@@ -76,7 +75,7 @@ struct RateChange {
         }
     }
 
-    /// Calls `body` with the place of each member in a part of a block.
+    /// Calls `body` with each member's place in a part of a block.
     @inline(__always)
     static func forEachMember(of view: BlockView, part: Int, _ body: (Int) -> Void) {
         let start = part << partShift

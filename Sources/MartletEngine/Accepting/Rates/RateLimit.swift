@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A token bucket as a number: the instant at which the bucket is full again (GCRA). The time until that instant is
-// the measure of the missing tokens. Taking a token moves the instant by the time of a token's return. A unit of time
-// is chosen so that a token takes a whole number of units, and values are never rounded. Rests on
-// MartletBase.
+// A token bucket as a single number: the instant at which it is full again (GCRA). How far away that is says how many tokens
+// are missing. Taking a token moves it by the time that a token needs to come back. The unit of time is chosen so that this is
+// a whole number, so nothing is ever rounded. Rests on MartletBase.
 
 import MartletBase
 
-/// A limit of `count` messages in a time, in a burst if need be: a bucket of `count` tokens with a steady refill.
+/// At most `count` messages in a time, all at once if need be: a bucket of `count` tokens that fills up steadily.
 struct RateLimit {
-    /// QUO-1: bound of the span, in units, for buckets kept in pages: instants then fit into 32 bits.
+    /// Longest span of buckets in pages, in units, so that instants fit into 32 bits (QUO-1).
     private static let pagedSpanMax: UInt64 = 1 << 30
 
     let unitsPerMillisecond: UInt64
-    /// Units until a token comes back; 0: no limit.
+    /// Units until a token comes back; 0 if there is no limit.
     let cost: UInt64
     /// Units until all tokens come back.
     let span: UInt64
 
-    /// - Parameter count: tokens of the bucket; 0: no limit.
+    /// - Parameter count: the bucket's tokens; 0 for no limit.
     init(count: Int, milliseconds: UInt64, spanMax: UInt64 = RateLimit.pagedSpanMax) {
         guard count > 0 else {
             (unitsPerMillisecond, cost, span) = (1, 0, 0)
@@ -30,8 +29,7 @@ struct RateLimit {
             unitsPerMillisecond = count / divisor
             cost = milliseconds / divisor
         } else {
-            // For a count without a short common unit, the limit is slightly too strict: by less than a token in the
-            // time.
+            // This count has no short common unit, so the limit is slightly too strict: by less than a token.
             unitsPerMillisecond = spanMax / milliseconds
             let units = unitsPerMillisecond * milliseconds
             cost = (units + count - 1) / count
@@ -40,8 +38,7 @@ struct RateLimit {
         invariant(cost > 0, "A token takes time to come back.")
     }
 
-    /// The instant at which the bucket is full after a token was taken at `now`; nil: no token was left. `full` is
-    /// the instant before.
+    /// When the bucket is full after taking a token at `now`, if it was to be full at `full`; nil if there is none left.
     func taking(_ full: UInt64, at now: UInt64) -> UInt64? {
         let next = max(full, now) + cost
         return next <= now + span ? next : nil
@@ -53,13 +50,13 @@ struct RateLimit {
         return next > now + span ? milliseconds(next - now - span) : 0
     }
 
-    /// Tokens of the bucket; nil: there is no limit. `full` is the instant at which the bucket is full.
+    /// How many tokens the bucket has, if it is full at `full`; nil if there is no limit.
     func left(_ full: UInt64, at now: UInt64) -> UInt64? {
         guard cost > 0 else { return nil }
         return (span - min(max(full, now) - now, span)) / cost
     }
 
-    /// The time of so many units, in milliseconds, rounded up.
+    /// Milliseconds in so many units, rounded up.
     func milliseconds(_ units: UInt64) -> UInt64 {
         (units + unitsPerMillisecond - 1) / unitsPerMillisecond
     }
@@ -71,7 +68,7 @@ struct RateLimit {
     }
 }
 
-/// Two values: for the limit per minute and the limit per hour on messages to one device (QUO-1).
+/// Two values, for the limits per minute and per hour (QUO-1).
 struct RatePair<Value> {
     var minute: Value
     var hour: Value

@@ -1,31 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The buckets of a project's instances: eight bytes an instance, in pages of 1024. Reading and writing the buckets of
-// a million scattered instances takes milliseconds, as much as the memory's speed allows. So a fanout looks at pages
-// first.
+// A project's buckets: eight bytes per instance, in pages of 1024. To read and write those of a million scattered instances
+// takes milliseconds, limited by the speed of memory. So a fanout looks at pages first.
 //
-// Each page has a bound: an instant by which all buckets of the page are full again. As long as the bound leaves each
-// instance a token, no instance is over a limit, and the page only remembers the change. The change is made when the
-// page is next looked into, or some fanouts later with a share of the other pages. All changes of a page are made at
-// once, while the page is in the cache. Fanouts to equal recipients are a single change. The few entries of a page
-// that are near a limit are kept apart, and each fanout looks at them. Rests on RateLimit, RateChange and
-// MartletBits' views.
+// Each page has a bound, an instant by which all its buckets are full again. As long as that leaves everybody a token, nobody
+// is over a limit, and the page just remembers the change. It is made when somebody next looks into the page, or some
+// fanouts later together with some other pages. All of a page's changes are made at once, while it is in the cache. Fanouts
+// to the same recipients are one change. The few entries that are near a limit are kept apart, and every fanout looks at
+// them. Rests on RateLimit, RateChange and MartletBits' views.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
-/// Token buckets by ordinal. Buckets never touched are full.
+/// Token buckets by ordinal. Those that were never touched are full.
 struct RatePages: ~Copyable {
     private struct Page {
-        /// The instants at which an instance's two buckets are full again, counted from `base`; nil: all buckets are
-        /// full at `base`.
+        /// When each instance's two buckets are full again, counted from `base`; nil if all are full at `base`.
         var entries: UnsafeMutablePointer<RateChange.Times>?
-        /// No bucket, except the entries of `near`, is full later than this after all changes.
+        /// Once all changes are made, no bucket is full later than this, except those in `near`.
         var bound: RateChange.Times = .zero
-        /// Indexes of entries near a limit. Changes are made to these entries at once.
+        /// Entries near a limit. For these changes are made at once.
         var near: [UInt16] = []
-        /// The number of the first change that the page still needs; `settled`: none.
+        /// The first change that the page still needs; `settled` if none.
         var changesFrom = Self.settled
 
         static let settled = UInt64.max
@@ -34,9 +31,9 @@ struct RatePages: ~Copyable {
     private static let shift = 10
     private static let pageEntries = 1 << shift
     private static let pagesPerBlockShift = Int(BlockGeometry.strideShift) - shift
-    /// Remembered changes. Each holds its recipients in memory, at most a bit per instance.
+    /// Most changes to remember. Each keeps its recipients in memory, at most a bit per instance.
     private static let changesMax: UInt64 = 16
-    /// Entries of a page that are kept apart.
+    /// Most entries of a page that are kept apart.
     private static let nearMax = 32
 
     private let limits: RateLimits
@@ -46,8 +43,7 @@ struct RatePages: ~Copyable {
     private var changes: [RateChange] = []
     /// The number of the first remembered change.
     private var firstChange: UInt64 = 0
-    /// Whether the last change is still to be made in all pages with its recipients. A fanout to equal recipients can
-    /// then be joined to the change.
+    /// Whether no page has made the last change yet, so that a fanout to the same recipients can join it.
     private var isLastWhole = false
 
     /// - Parameter base: an instant at which all buckets are full.
@@ -105,10 +101,10 @@ struct RatePages: ~Copyable {
         rebase(now)
         let instant = relative(now)
         let cost = RateChange.Times(UInt32(limits.minute.cost), UInt32(limits.hour.cost))
-        // A bucket that is full later than `latest` has no token.
+        // If a bucket is full later than `latest`, it has no token.
         let span = RateChange.Times(UInt32(limits.minute.span), UInt32(limits.hour.span))
         let latest = instant &+ span &- cost
-        // A bucket that is full later than `nearest` has less than a quarter of its tokens, and is near a limit.
+        // If it is full later than `nearest`, it has less than a quarter of its tokens: it is near a limit.
         let nearest = latest &- RateChange.Times(span.x / 4, span.y / 4)
         let change = RateChange(recipients, added: cost, earliest: instant &+ cost)
         let (number, joins) = begin(change, mayJoin: true)
@@ -129,7 +125,7 @@ struct RatePages: ~Copyable {
                 let bound = RateChange.later(page.pointee.bound, instant)
                 let isSafe = bound.x <= latest.x && bound.y <= latest.y
                 if isSafe, !joins || page.pointee.changesFrom != Page.settled {
-                    // If the bound has passed, all buckets of the page are full, so earlier changes need not be made.
+                    // If the bound has passed, all the page's buckets are full, and earlier changes don't matter.
                     if !joins, bound == instant { page.pointee.changesFrom = number }
                     page.pointee.changesFrom = min(page.pointee.changesFrom, number)
                     page.pointee.bound = bound &+ cost
@@ -176,7 +172,7 @@ struct RatePages: ~Copyable {
         return if let granted { granted.finish() } else { recipients }
     }
 
-    /// Applies a run of messages, without a check of limits.
+    /// Applies a run of messages without checking limits.
     mutating func apply(_ run: RateRun) {
         let added = RateChange.Times(
             UInt32(limits.minute.cost * run.count), UInt32(limits.hour.cost * run.count))
@@ -204,7 +200,7 @@ struct RatePages: ~Copyable {
         }
     }
 
-    /// Gives back a token of each recipient. The result is exact if the tokens were taken no later than now.
+    /// Gives each recipient a token back. Exact if they were taken no later than now.
     mutating func giveBack(_ recipients: Recipients) {
         let cost = RateChange.Times(UInt32(limits.minute.cost), UInt32(limits.hour.cost))
         func less(_ full: RateChange.Times) -> RateChange.Times {
@@ -233,8 +229,7 @@ struct RatePages: ~Copyable {
     // MARK: Changes
 
     /// Makes room for a change.
-    /// - Returns: the number of the change. With `joins`, the number of the last change, which is for equal
-    ///   recipients.
+    /// - Returns: its number; with `joins`, that of the last change, which has the same recipients.
     private mutating func begin(
         _ change: RateChange, mayJoin: Bool
     ) -> (number: UInt64, joins: Bool) {
@@ -242,7 +237,7 @@ struct RatePages: ~Copyable {
         if mayJoin, isLastWhole, let last = changes.last, last.recipients === change.recipients {
             return (number - 1, true)
         }
-        // Settles one page in 16, so each page is settled once while 16 changes are remembered.
+        // Settle one page in 16, so that each is settled once while 16 changes are remembered.
         for index in stride(
             from: Int(number % Self.changesMax), to: pageCount, by: Int(Self.changesMax))
         {
@@ -293,7 +288,7 @@ struct RatePages: ~Copyable {
 
     private static func part(_ index: Int) -> Int { index & (1 << pagesPerBlockShift - 1) }
 
-    /// The entries of a page, allocated if the page has none.
+    /// A page's entries, allocated if it has none.
     private mutating func entries(_ index: Int) -> UnsafeMutablePointer<RateChange.Times> {
         invariant(
             index >= 0 && index < pageCount, "There is a page for each ordinal with a bucket.")
@@ -304,7 +299,7 @@ struct RatePages: ~Copyable {
         return entries
     }
 
-    /// - Returns: whether both buckets had a token. The tokens are then taken.
+    /// - Returns: whether both buckets had a token, and it was taken.
     @inline(__always)
     private static func take(
         _ entry: UnsafeMutablePointer<RateChange.Times>, _ instant: RateChange.Times,
@@ -316,8 +311,8 @@ struct RatePages: ~Copyable {
         return true
     }
 
-    /// Finds the entries of a page that are full later than `nearest`, and a bound of the others. If they are too
-    /// many, the result has no entries and the bound `last`.
+    /// Finds a page's entries that are full later than `nearest`, and a bound for the others. If there are too many, it
+    /// returns none, and the bound `last`.
     private static func look(
         at entries: UnsafeMutablePointer<RateChange.Times>, _ nearest: RateChange.Times,
         _ last: RateChange.Times
@@ -354,10 +349,10 @@ struct RatePages: ~Copyable {
             UInt32(clamping: max(instant.hour, base.hour) - base.hour))
     }
 
-    /// Farthest instant from the base, in units. An instant plus the longest span still fits into 32 bits.
+    /// How far an instant may be from the base, in units, so that adding the longest span still fits into 32 bits.
     static let reach: UInt64 = 1 << 31
 
-    /// Moves the base to `now` if the base is too far behind. Buckets that were full before `now` stay full.
+    /// Moves the base to `now` if it is too far behind. Buckets that were full before stay full.
     mutating func rebase(_ now: RatePair<UInt64>) {
         guard now.minute > base.minute + Self.reach || now.hour > base.hour + Self.reach else {
             return
