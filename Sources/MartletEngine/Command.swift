@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Commands to the engine. Commands change state and are applied by the one writer; questions are in Queries. Random
-// values and secrets are made before a command reaches the engine, so equal commands always lead to equal states. The
-// result of a command is an Outcome. Rests on the records.
+// Commands to the engine. A command changes state, and the one writer applies it; questions are in Queries. Random values and
+// secrets are made before, so the same commands always lead to the same state. A command's result is an Outcome. Rests on
+// the records.
 
 package import MartletBase
 package import MartletRows
 
-/// A change of state. The enum is indirect, because a command changes hands five times on its way and the payload
-/// then stays in place.
+/// A change of state. Indirect, because a command changes hands five times, and this way its payload stays in place.
 package indirect enum Command: Sendable {
     /// REG-7: creates a project with a registration policy. `key` is the project's first registration key. 0 topics per
     /// condition leave the broker's value in force (CON-3).
@@ -29,12 +28,11 @@ package indirect enum Command: Sendable {
     case register(NewInstance)
     /// GW-11: changes where a push service reaches an instance, or a project's keys for push services.
     case changeBridge(BridgeChange)
-    /// Unregisters an instance. With a holder, the command applies only while the ordinal belongs to the holder.
+    /// Unregisters an instance; if a holder is given, only while the ordinal belongs to it.
     case unregister(project: ProjectNumber, ordinal: Ordinal, holder: Holder? = nil)
     /// REG-3: a sender unregisters the instance that has the token.
     case unregisterToken(project: ProjectNumber, token: String)
-    /// TOP-5: a device changes its own subscriptions. With a holder, the command applies only while the ordinal
-    /// belongs to the holder.
+    /// A device changes its own subscriptions; if a holder is given, only while the ordinal belongs to it (TOP-5).
     case changeTopics(
         project: ProjectNumber, ordinal: Ordinal, change: TopicOperation, topics: [String],
         holder: Holder? = nil)
@@ -52,8 +50,7 @@ package indirect enum Command: Sendable {
     /// TTL-4, REP-1: acknowledgements of a loop's devices, with the counts of messages that the loop queued since its
     /// last report.
     case acknowledge([Acknowledgement], sent: [SentCount] = [])
-    /// STO-2: an instance has a connection. The loop sends the command at the beginning of the connection, and daily
-    /// while the connection lasts.
+    /// An instance is connected (STO-2). The loop says so when the connection begins, and then daily.
     case connected(
         project: ProjectNumber, ordinal: Ordinal, holder: Holder, connection: ConnectionStart)
     /// REG-4: gives an instance a new token. The old token becomes a former token.
@@ -70,24 +67,24 @@ package indirect enum Command: Sendable {
     case upstream(UpstreamCommand)
     /// UPS-1: senders have acknowledged messages of the project's devices.
     case takeUpstream(project: ProjectNumber, numbers: [UInt64])
-    /// OPS-12: writes an existing row unchanged, to test whether the store accepts writes.
+    /// Writes a row unchanged, to see whether the store takes writes (OPS-12).
     case touch
     /// REP-1, TTL-2: counts of messages that are not stored.
     case count([DayCount])
 }
 
 extension Command {
-    /// What a command concerns. The scope decides the command's place among the waiting commands.
+    /// What a command is about, which decides its place among the waiting ones.
     package enum Scope: Sendable, Hashable {
-        /// The whole broker, the rows of an administrator, or connections. The command goes before the commands of
-        /// projects, and its transaction applies the whole command.
+        /// The whole broker, an administrator's rows, or connections. Goes before projects' commands, and is applied whole in
+        /// one transaction.
         case broker
-        /// New instances of a project that the command names by ID.
+        /// New instances of a project, which is named by its ID.
         case registrations(String)
         case project(ProjectNumber)
     }
 
-    /// What the command concerns.
+    /// What the command is about.
     package var scope: Scope {
         switch self {
         case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,
@@ -106,11 +103,10 @@ extension Command {
         }
     }
 
-    /// Units of a command that writes some rows.
+    /// What a command costs that writes some rows.
     package static var commonWeight: Int { 4 }
 
-    /// Units of the command's cost. A token of a topic change is a unit, and so are two targets of a message to
-    /// several targets.
+    /// The command's cost in units. One for a token of a topic change, and one for two targets of a message to several.
     package var weight: Int {
         switch self {
         case .changeTopic(_, _, _, let tokens, let progress):
@@ -133,7 +129,7 @@ extension Command {
         }
     }
 
-    /// Whether the outcome depends on the acknowledgements of earlier commands.
+    /// Whether the outcome depends on acknowledgements in earlier commands.
     package var asksWhoHas: Bool {
         switch self {
         case .cancel, .unregister, .unregisterToken: true

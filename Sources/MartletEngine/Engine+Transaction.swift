@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Applies all commands of a transaction in their order. Consecutive acknowledgements are applied together, in bounded
-// steps. The rest goes back to the committer, which applies the rest in the next transaction, before all newer
-// commands. A command that depends on acknowledgements (`asksWhoHas`) is applied after the rest of them.
+// Applies a transaction's commands in order. Acknowledgements in a row are applied together, in bounded steps; what is left
+// goes back to the committer, which puts it into the next transaction, before anything newer. A command that depends on
+// acknowledgements (`asksWhoHas`) waits for all of them.
 //
-// The committer may end a transaction early, because commands of other projects have come or because the time of the
-// transaction is over. Project commands that were not applied then come back unchanged. A change of a topic for many
-// tokens comes back with its remaining tokens. Rests on AcknowledgingBudget.
+// The committer may end a transaction early, because commands of other projects have come or its time is up. Then the
+// project commands that weren't applied come back unchanged, and a topic change for many tokens with the tokens that are
+// left. Rests on AcknowledgingBudget.
 
 package import MartletBase
 package import MartletRows
@@ -18,10 +18,9 @@ extension Engine {
     /// Applies the commands of one transaction.
     /// - Parameters:
     ///   - commands: the commands, with the rests of earlier transactions first.
-    ///   - runs: OPS-7: the run of the node of each command; empty: all commands are the broker's own.
-    ///   - goesOn: asked before each command that may wait and after each step of a long command. The first command
-    ///     is applied without the question, so each transaction makes progress. After a false answer, the engine does
-    ///     not ask again.
+    ///   - runs: the run of the node that each command comes from; empty if all are our own (OPS-7).
+    ///   - goesOn: asked before each command that may wait, and after each step of a long one. The first command is applied
+    ///     without asking, so every transaction makes progress. After false the engine doesn't ask again.
     /// - Returns: the outcome of each command, in order. A refusal is an outcome.
     /// - Throws: `StorageError` if the store fails. The transaction must then be abandoned.
     package mutating func apply(
@@ -84,7 +83,7 @@ extension Engine {
         return outcomes
     }
 
-    /// Applies the rests of all earlier acknowledgements of the transaction, before a command that depends on them.
+    /// Applies what is left of earlier acknowledgements, before a command that depends on them.
     private mutating func finish(
         _ outcomes: inout [Outcome], now: Instant,
         _ storage: borrowing Transaction
@@ -98,7 +97,7 @@ extension Engine {
 }
 
 extension Command {
-    /// Whether a later transaction may apply the command instead of the present one. Commands without a single
-    /// project do not wait, nor do commands that keep the store's view of connections true.
+    /// Whether the command can wait for a later transaction. Not if it isn't about one project, or keeps the store's view of
+    /// connections true.
     fileprivate var mayWait: Bool { scope != .broker }
 }

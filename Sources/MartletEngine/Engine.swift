@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine: commands and a clock in, outcomes out. The engine opens no socket, reads no clock and makes no random
-// bytes. All durable state is in the storage transaction that the caller passes.
+// The engine: commands and the time go in, outcomes come out. It opens no socket, reads no clock and makes no random bytes.
+// All durable state is in the transaction that the caller passes.
 //
-// The engine's memory (compiled conditions, counters) can be lost or stale without harm: after a failed commit, the
-// commands are applied again. Three parts of the memory must not be stale, so the engine is told how transactions
-// end:
+// What the engine remembers (compiled conditions, counters) may be lost or stale without harm: after a failed commit the
+// commands are simply applied again. Three things must not be stale, so the engine is told how transactions end:
 // - The subscribers of the last topic are forgotten before each command that can change them, and when a transaction
 //   fails.
 // - Quota that a failed transaction took is given back.
@@ -19,45 +18,45 @@ package import MartletRows
 
 /// Applies commands to a storage transaction. A broker has one engine, for its committer alone.
 package struct Engine: ~Copyable {
-    /// Resolves targets. Remembers the subscribers of the last topic until a command changes a set.
+    /// Works out targets. Remembers the last topic's subscribers until a command changes a set.
     var audiences: Audiences
     let notStoredNumbers: NotStoredNumbers
     private(set) var limits: MailboxLimits
     /// Bounds on the acknowledgements that one transaction applies.
     package var acknowledgingBounds = AcknowledgingBounds.alone
-    /// OPS-12: the disk is full except for the room reserved for deletions. The engine then refuses commands that
-    /// keep new data, and scheduled and deferred messages wait.
+    /// The disk is full, except for the room reserved for deletions. The engine then refuses whatever keeps new data, and
+    /// scheduled and deferred messages wait (OPS-12).
     package var isShortOfRoom = false
-    /// QUO-1: buckets of messages to each device.
+    /// Buckets for messages to each device (QUO-1).
     var rates: DeviceRates
-    /// QUO-2: buckets of messages from each device.
+    /// Buckets for messages from each device (QUO-2).
     var upstreamRates: DeviceRates
-    /// TOP-11: buckets of each device's own changes of subscriptions.
+    /// Buckets for each device's own changes of subscriptions (TOP-11).
     var topicRates: DeviceTopicRates
-    /// UPS-1: the listening senders; nil: no sender listens.
+    /// The listening senders; nil if there are none (UPS-1).
     let upstreamBook: UpstreamBook?
-    /// By project, the now-or-never messages of devices that the present transaction accepted. Each takes a place in
-    /// the window of a listening sender.
+    /// By project: devices' now-or-never messages that this transaction has accepted. Each takes a place in a listening
+    /// sender's window.
     var upstreamPromised: [ProjectNumber: Int] = [:]
-    /// Whether the store has recorded the beginning of the broker's run, perhaps only in the present transaction.
-    /// `isBegun` is the committed value.
+    /// Whether the store knows that the broker's run has begun, perhaps only in this transaction. `isBegun` is the committed
+    /// value.
     var hasBegun = false
-    /// OPS-7: whether the engine is of a node of a cluster. Runs are then begun by the nodes' processes.
+    /// Whether this is a cluster's node, where runs are begun by the nodes' processes (OPS-7).
     package var isOfCluster = false
-    /// OPS-7: the run of the node whose command is applied; nil: the run of the broker.
+    /// The run of the node whose command is being applied; nil for the broker's own (OPS-7).
     var nodeRun: UInt32?
     /// QUO-2, QUO-4: the quotas of all projects.
     let quotas: ProjectQuotas
     private var isBegun = false
-    /// FAN-1: the fanouts in progress; nil: each message begins at once.
+    /// The fanouts in progress; nil if every message begins at once (FAN-1).
     let book: FanoutBook?
     var admission = Admission()
 
     /// - Parameters:
-    ///   - quotas: shared with the loops; nil: the engine makes quotas of its own.
-    ///   - book: the fanouts in progress; nil: fanouts are not limited.
-    ///   - upstreamBook: the listening senders; nil: no sender listens.
-    ///   - bridgeFaults: what the door to push services notes.
+    ///   - quotas: shared with the loops; nil to have its own.
+    ///   - book: the fanouts in progress; nil for no limit.
+    ///   - upstreamBook: the listening senders; nil if there are none.
+    ///   - bridgeFaults: what the door to push services has noted.
     package init(
         programs: SharedPrograms = SharedPrograms(), limits: MailboxLimits = MailboxLimits(),
         book: FanoutBook? = nil, quotas: ProjectQuotas? = nil, upstreamBook: UpstreamBook? = nil,
@@ -77,7 +76,7 @@ package struct Engine: ~Copyable {
         self.upstreamBook = upstreamBook
     }
 
-    /// OPS-11: changes the limits, between two transactions. The buckets of a changed rate are full again.
+    /// Changes the limits, between two transactions. If a rate has changed, its buckets are full again (OPS-11).
     package mutating func change(limits new: MailboxLimits) {
         let old = limits
         limits = new
@@ -167,7 +166,7 @@ package struct Engine: ~Copyable {
         }
     }
 
-    /// Notes that all commands applied since the last call of `committed` or `abandon` are durable.
+    /// Everything applied since the last `committed` or `abandon` is durable.
     package mutating func committed() {
         invariant(hasBegun || !isBegun, "A run of the broker begins once.")
         isBegun = hasBegun
@@ -179,8 +178,7 @@ package struct Engine: ~Copyable {
         quotas.committed()
     }
 
-    /// Undoes the engine's memory of all commands applied since the last call of `committed` or `abandon`, because
-    /// their transaction failed.
+    /// The transaction has failed: forgets everything applied since the last `committed` or `abandon`.
     package mutating func abandon() {
         audiences.forget()
         hasBegun = isBegun
@@ -240,7 +238,7 @@ package struct Engine: ~Copyable {
         _ connection: ConnectionStart, now: Instant,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        // A copy: the compiler checks reads of a noncopyable value's properties slowly.
+        // A copy, because the compiler is slow at checking reads of a noncopyable value's properties.
         let limits = self.limits
         if try storage.instances.instance(ordinal, in: project)?.holder == holder {
             try storage.presence.connected(
@@ -251,8 +249,7 @@ package struct Engine: ~Copyable {
 }
 
 extension Command {
-    /// OPS-12: whether the command keeps new data. Commands that free room, and commands that a connection needs,
-    /// take no room.
+    /// Whether the command keeps new data (OPS-12). What frees room, or what a connection needs, takes none.
     fileprivate var takesRoom: Bool {
         switch self {
         case .createProject, .changeProject, .createKey, .createServiceAccount, .register,
@@ -273,7 +270,7 @@ extension Command {
 }
 
 extension MartletError {
-    /// OPS-12: the refusal of a command that takes room while the disk is full.
+    /// Refuses a command that takes room while the disk is full (OPS-12).
     static var noRoom: MartletError {
         MartletError(
             .unavailable,

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two reasons for which a command comes to nothing: a rule refuses the command, or the store fails. A refusal is
-// an outcome, and the other commands of the transaction go on. Trouble of the store ends the transaction. Swift turns
-// no typed error into another, so `rows` and `checked` say at each call which of the two may happen.
+// A command can fail for two reasons: a rule refuses it, or the store fails. A refusal is an outcome, and the transaction's
+// other commands go on; trouble with the store ends the transaction. Swift doesn't convert one typed error into another, so
+// `rows` and `checked` say at each call which of the two may happen.
 //
-// Questions (`Queries`, `Reports`) throw both errors untyped. The code that answers a question takes every error except
-// `MartletError` as trouble of the store, so an unknown error ends nothing. Pure.
+// Questions (`Queries`, `Reports`) throw either, untyped. Whoever answers a question treats everything but a `MartletError`
+// as trouble with the store, so an unknown error ends nothing. Pure.
 
 import MartletBase
 import MartletRows
 
-/// The reason why a rule has no result.
+/// Why a rule has no result.
 enum Obstacle: Error {
     case refusal(MartletError)
     case trouble(StorageError)
 
-    /// The refusal that the sender is told.
+    /// The refusal to tell the sender.
     /// - Throws: `StorageError` if the store failed.
     func refusal() throws(StorageError) -> MartletError {
         switch self {
@@ -24,7 +24,7 @@ enum Obstacle: Error {
         }
     }
 
-    /// A refusal for another field; trouble unchanged.
+    /// The same refusal, about another field. Trouble stays as it is.
     func at(_ field: String) -> Obstacle {
         switch self {
         case .refusal(let refusal): .refusal(refusal.at(field))

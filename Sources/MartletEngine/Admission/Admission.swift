@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine's memory of deferred messages, and of fanouts begun by the present transaction. The store keeps the
-// deferred messages, so the counts are read again after a failed transaction. Rests on FanoutBook.
+// What the engine remembers of deferred messages, and of fanouts that this transaction has begun. The messages themselves
+// are in the store, so after a failed transaction the counts are simply read again. Rests on FanoutBook.
 
 import MartletBase
 
 struct Admission {
-    /// Deferred messages of each project; nil: not read from the store yet.
+    /// Each project's deferred messages; nil until read from the store.
     private(set) var counts: [ProjectNumber: Int]?
     private var isChanged = false
-    /// Fanouts entered in the book by the present transaction.
+    /// Fanouts that this transaction has entered in the book.
     private var entered: [FanoutProgress] = []
-    /// The project whose deferred message began last. Projects take turns: the search for the next message begins
-    /// behind this project.
+    /// Whose deferred message began last. Projects take turns, so the search for the next one starts after this project.
     var lastServed: ProjectNumber?
 
     var isKnown: Bool { counts != nil }

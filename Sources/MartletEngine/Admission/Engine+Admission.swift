@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Limits a project's messages to many instances in progress, by count and by bytes (FAN-1, QUO-5). A message past the limits
-// is deferred. A deferred message is stored, and the sender is told the message's number. The audience is computed when the
-// message begins. The time to live counts from acceptance, or from the scheduled instant.
+// Limits how many messages to many a project may have in progress, by count and by bytes (FAN-1, QUO-5). Beyond that
+// a message is deferred: it is stored, the sender is told its number, and its audience is worked out when it begins. Its time
+// to live counts from acceptance, or from the scheduled instant.
 //
-// Deferred messages of a project begin in the order of their numbers, and new messages wait behind them. A message is
-// refused, with a retry delay, if too many messages are deferred or if the project refuses instead of deferring. A
-// message to a single token never waits. Rests on FanoutBook and Engine+Scheduling.
+// A project's deferred messages begin in the order of their numbers, and new ones wait behind them. If too many wait, or the
+// project refuses instead of deferring, a message is refused with a retry delay. A message to one token never waits. Rests
+// on FanoutBook and Engine+Scheduling.
 
 import MartletBase
 import MartletRows
 
 extension SendCommand.Target {
-    /// Whether the target can select more than one instance.
+    /// Whether the target may be more than one instance.
     var isFanout: Bool {
         switch self {
         case .token: false
@@ -43,7 +43,7 @@ extension Engine {
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome? {
         guard let book, message.target.isFanout else { return nil }
-        // TTL-2: a now-or-never message does not wait, and takes no place of stored messages.
+        // A now-or-never message doesn't wait, and doesn't take a stored message's place (TTL-2).
         guard !message.isNowOrNever(at: now) else {
             guard book.hasLiveRoom(for: project.number) else {
                 return .refused(book.liveRefusal(of: project.number, at: now))
@@ -58,8 +58,7 @@ extension Engine {
                 Dispatch(message, from: now, within: MessageBounds(project, limits)))
             named = try audiences.check(dispatch, in: project, storage)
             try checkEarlier(message.notReceived, in: project.number, storage)
-            // GRP-5: the group's present members are counted, because 0 successes and 0 failures would mean an empty
-            // group.
+            // Count the group's present members: 0 successes and 0 failures would mean that it is empty (GRP-5).
             if case .group(let text) = dispatch.target {
                 named = try audiences.members(
                     of: text, for: dispatch, in: project.number, storage
@@ -76,7 +75,7 @@ extension Engine {
                     of: project, waiting: count,
                     retryMilliseconds: book.retryMilliseconds(for: project.number, at: now)))
         }
-        // MSG-7: `validateOnly` is answered with the present recipients.
+        // `validateOnly` is answered with the recipients as of now (MSG-7).
         guard !message.validateOnly else { return nil }
         var project = project
         project.lastSequence = MessageSequence(project.lastSequence.rawValue + 1)
@@ -90,8 +89,7 @@ extension Engine {
             named: named, storage)
     }
 
-    /// Defers a scheduled message that is due, if its project has no room. The number of deferred messages has no
-    /// limit here, because the message was accepted long ago.
+    /// Defers a scheduled message that is due, if its project has no room. However many wait: it was accepted long ago.
     /// - Returns: the outcome of a deferred message; nil if the message may begin.
     mutating func `defer`(
         _ due: ScheduledMessage, _ storage: borrowing Transaction
@@ -174,8 +172,7 @@ extension Engine {
         return outcomes
     }
 
-    /// The next project with deferred messages and room, in the order of project numbers behind the project served
-    /// last.
+    /// The next project that has deferred messages and room, by number, after the one that was served last.
     private var nextToServe: ProjectNumber? {
         let ready = (admission.counts ?? [:]).keys.filter { book?.hasRoom(for: $0) ?? true }
         let behind = ready.filter { number in admission.lastServed.map { number > $0 } ?? true }
@@ -195,7 +192,7 @@ extension Engine {
         admission.change(project, by: -1)
     }
 
-    /// Reads the counts of deferred messages: after the start, and after a failed transaction.
+    /// Reads the counts of deferred messages, at the start and after a failed transaction.
     private mutating func learnDeferred(
         _ storage: borrowing Transaction
     ) throws(StorageError) {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Knows the fanouts in progress of every project, and decides whether another may begin (FAN-1, QUO-5). The engine enters a
-// fanout once, and a loop ends a fanout once, so one lock is enough. A project without fanouts keeps only the pace of its last
-// ends and its refusals. Rests on FanoutProgress.
+// Knows every project's fanouts in progress, and decides whether another may begin (FAN-1, QUO-5). A fanout is entered once
+// and ended once, so a single lock will do. Of a project without fanouts it remembers only how fast the last ones ended, and
+// how many messages were refused. Rests on FanoutProgress.
 
 package import MartletBase
 import MartletBits
 import Synchronization
 
-/// A moment of a fanout whose time since the acceptance is measured.
+/// A moment in a fanout that is timed from its acceptance.
 package enum FanoutMoment: Sendable {
     /// The first deliveries are queued.
     case first
-    /// All recipients with a connection have the message queued. A fanout without deliveries has no such moment.
+    /// The message is queued for every connected recipient. Doesn't happen if there are none.
     case last
 }
 
@@ -24,25 +24,24 @@ package final class FanoutBook: Sendable {
     }
 
     private struct Running {
-        /// Rises with each fanout, over all projects.
+        /// Each fanout has a higher one, over all projects.
         var number: UInt64
         var progress: FanoutProgress
     }
 
     private struct Entry {
         var running: [ObjectIdentifier: Running] = [:]
-        /// FAN-1: fanouts of stored messages. Each takes one of the project's places.
+        /// Fanouts of stored messages. Each takes one of the project's places (FAN-1).
         var placesTaken = 0
         var bytes = 0
-        /// The recipient sets of the fanouts in progress, by identity. Fanouts that share a set hold its bytes once.
+        /// The recipient sets in use, by identity. Fanouts that share one count its bytes once.
         var sets: [ObjectIdentifier: Held] = [:]
         var weight = 1
         var deferredCount = 0
         var lastEnd: Instant?
-        /// Moving mean of the time between two ends of fanouts. Each new interval has a weight of 1 in `endsInMean`.
+        /// Moving mean of the time from one fanout's end to the next. A new interval weighs 1 in `endsInMean`.
         var meanMilliseconds: Double?
-        /// Refused messages for which no fanout has ended yet. Each refusal gets a later retry than the refusals
-        /// before.
+        /// Refused messages that no fanout has ended for yet. Each further one gets a later retry.
         var refusedCount = 0
 
         var isIdle: Bool { running.isEmpty && deferredCount == 0 }
@@ -130,14 +129,14 @@ package final class FanoutBook: Sendable {
     /// OPS-11: changes the bounds. Fanouts in progress above a lower bound go on.
     package func change(limits: MailboxLimits) {
         state.withLock { $0.limits = limits }
-        // Deferred messages may have room now.
+        // There may be room for deferred messages now.
         roomWasMade.store(true, ordering: .releasing)
     }
 
     // MARK: The engine's side
 
-    /// FAN-1: whether a project may begin another stored fanout. A project without fanouts in progress always may, so
-    /// that other projects cannot stop its progress.
+    /// Whether a project may begin another stored fanout (FAN-1). If it has none in progress it always may, so that other
+    /// projects can't bring it to a halt.
     func hasRoom(for project: ProjectNumber) -> Bool {
         state.withLock { state in
             guard let entry = state.projects[project], !entry.running.isEmpty else { return true }
@@ -146,8 +145,8 @@ package final class FanoutBook: Sendable {
         }
     }
 
-    /// TTL-2: whether a project may begin another now-or-never fanout. Now-or-never fanouts take no place of stored
-    /// fanouts. Their number has a limit of equal height, because memory must stay bounded.
+    /// Whether a project may begin another now-or-never fanout (TTL-2). These don't take the places of stored ones, but have
+    /// the same limit, because memory must stay bounded.
     func hasLiveRoom(for project: ProjectNumber) -> Bool {
         state.withLock { state in
             guard let entry = state.projects[project], !entry.running.isEmpty else { return true }
@@ -194,13 +193,13 @@ package final class FanoutBook: Sendable {
         state.withLock { $0.projects[project]?.weight = weight }
     }
 
-    /// The delay before a refused message is worth another attempt: the time in which as many fanouts of the project
-    /// end as there are refused messages, at the pace of the last ends.
+    /// When trying a refused message again makes sense: after as many of the project's fanouts will have ended as messages
+    /// were refused, at the pace of the last ends.
     func retryMilliseconds(for project: ProjectNumber, at now: Instant) -> UInt32 {
         state.withLock { state in
             state.projects[project, default: Entry()].refusedCount += 1
             guard let entry = state.projects[project] else { return 0 }
-            // Before the first end of a fanout, the age of the oldest fanout is a lower bound of the pace.
+            // If none has ended yet, it takes at least as long as the oldest has been going on.
             let since = entry.lastEnd ?? entry.running.values.map(\.progress.began).min() ?? now
             let quiet = Double(max(now.rawValue - since.rawValue, 0))
             let pace = max(entry.meanMilliseconds ?? 0, quiet)
@@ -244,8 +243,7 @@ package final class FanoutBook: Sendable {
         if makesRoom { roomWasMade.store(true, ordering: .releasing) }
     }
 
-    /// Whether a fanout has ended since the last call while messages were deferred. The caller that gets true wakes
-    /// the committer.
+    /// Whether a fanout has ended since the last call while messages were deferred. Whoever gets true wakes the committer.
     package func takeRoom() -> Bool {
         guard roomWasMade.load(ordering: .acquiring) else { return false }
         return roomWasMade.exchange(false, ordering: .acquiringAndReleasing)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far a message to many instances has come, over all loops (FAN-8). A message is a single fanout in the book, so its
-// variants share the progress. Loops report once for each turn of a walk, never for a single delivery. Rests on FanoutBook,
-// which has the progress until the last part has ended.
+// How far a message to many has come, over all loops (FAN-8). In the book it is one fanout, so its variants share the
+// progress. Loops report once per turn of a walk, never for a single delivery. Rests on FanoutBook, which keeps the progress
+// until the last part has ended.
 
 package import MartletBase
 package import MartletBits
@@ -22,18 +22,18 @@ package final class FanoutProgress: Sendable {
     /// Acceptance of the message.
     package let began: Instant
     let weight: Int
-    /// FAN-1: whether the fanout takes a place of the project. Now-or-never fanouts take no place (TTL-2).
+    /// Whether it takes one of the project's places (FAN-1). Now-or-never ones don't (TTL-2).
     let takesPlace: Bool
-    /// Bytes of the variants' bodies, in memory during the fanout. The recipient sets are in memory as well.
+    /// Bytes of the variants' bodies, which stay in memory as long as the fanout. So do the recipient sets.
     let bodyBytes: Int
     let recipients: [RecipientSet]
-    /// Unowned, because the broker keeps the book until all loops have ended.
+    /// Unowned: the broker keeps the book until all loops have ended.
     private unowned let book: FanoutBook
     private let delivered = Atomic<UInt64>(0)
     private let blocks: Int
     private let blocksTotal = Atomic<Int>(0)
     private let blocksDone = Atomic<Int>(0)
-    /// Parts in progress, each a variant on a loop; 0 before the loops are told.
+    /// Parts in progress, one per variant and loop; 0 until the loops are told.
     private let partsLeft = Atomic<Int>(0)
 
     convenience init(
@@ -65,7 +65,7 @@ package final class FanoutProgress: Sendable {
         blocks = recipients.reduce(0) { $0 + $1.view.blockCount }
     }
 
-    /// OPS-7: the progress of another node's fanout on the loops of this node. The book does not have the fanout.
+    /// The progress of another node's fanout on our loops. It isn't in our book (OPS-7).
     package convenience init(
         relayed number: UInt64, of project: ProjectNumber, began: Instant,
         recipients: [RecipientSet], book: FanoutBook
@@ -77,7 +77,7 @@ package final class FanoutProgress: Sendable {
 
     // MARK: Reports of the loops
 
-    /// Begins the fanout, after its transaction is durable and before the loops are told.
+    /// Begins the fanout, once its transaction is durable and before the loops are told.
     /// - Parameters:
     ///   - loops: the loops that are told of each variant.
     ///   - nodes: OPS-7: the other nodes whose loops are told.
@@ -98,7 +98,7 @@ package final class FanoutProgress: Sendable {
         if blocks > 0 { blocksDone.add(blocks, ordering: .relaxed) }
     }
 
-    /// OPS-7: adds the progress of another node, which measures the time to its first delivery itself.
+    /// Adds another node's progress. It times its first delivery itself (OPS-7).
     package func addRemote(delivered count: UInt64, blocks: Int) {
         delivered.add(count, ordering: .relaxed)
         blocksDone.add(blocks, ordering: .relaxed)
@@ -113,18 +113,17 @@ package final class FanoutProgress: Sendable {
 
     // MARK: Questions
 
-    /// Whether the loops have been told of the fanout. Until then the engine may take the fanout back.
+    /// Whether the loops have been told. Until then the engine may take the fanout back.
     package var isTold: Bool { partsLeft.load(ordering: .acquiring) > 0 }
 
-    /// Messages queued for connections. Recipients without a connection are not counted; they read their mailbox
-    /// later. Messages delivered together in a run share the deliveries equally.
+    /// How often the message was queued. Recipients that aren't connected don't count; they read their mailboxes later.
+    /// Messages that are delivered in one run share the deliveries equally.
     package var deliveredCount: UInt64 { delivered.load(ordering: .relaxed) }
 
-    /// Walked blocks of recipients, over all loops of this node.
+    /// Blocks of recipients that our loops have walked.
     package var walkedBlocks: Int { blocksDone.load(ordering: .relaxed) }
 
-    /// The larger of two fractions, from 0 to 1: the walked part of the recipients' blocks, and the part of the
-    /// recipients with a delivery.
+    /// From 0 to 1: which part of the blocks was walked, or which part of the recipients had a delivery, whichever is more.
     package var fraction: Double {
         let total = blocksTotal.load(ordering: .relaxed)
         let walked =
@@ -135,7 +134,7 @@ package final class FanoutProgress: Sendable {
 }
 
 extension Dispatch {
-    /// Makes the progress of a message; nil for a message to a single token, or without recipients.
+    /// A message's progress; nil if it is for one token, or has no recipients.
     func progress(
         of message: StoredMessage, _ distribution: Distribution, in project: Project,
         book: FanoutBook

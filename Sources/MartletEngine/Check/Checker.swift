@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Walks a snapshot and compares all indexes with each other: first the tables of the whole store, then project by
-// project, then the rows of tables whose sums differ (RowSums). The check trusts no bytes: keys and values are measured
-// before decoding, and an unreadable row is a problem of its own. Rests on Schema, Universe and RowSums.
+// Walks a snapshot and compares all indexes with each other: first the tables of the whole store, then project by project,
+// then the rows of tables whose sums differ (RowSums). It trusts no bytes: keys and values are measured before they are
+// decoded, and an unreadable row is a problem of its own. Rests on Schema, Universe and RowSums.
 
 import MartletBase
 import MartletBits

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums over rows, for the comparison of two tables that say the same in different orders: `tokens` is ordered by
-// token, `instances` by ordinal, and `due` by time. Searching a row of one table for each row of the other costs a
-// random access for each of millions of rows. A sum over a hash of each row needs one pass over each table, and does
-// not depend on the order. Tables with equal sums have the same rows, except for an accident with a probability of
-// 2^-64. If sums differ, the check walks the rows again and searches (`Checker`). Rests on MartletRows.
+// Compares tables that say the same thing in different orders: `tokens` is ordered by token, `instances` by ordinal, `due` by
+// time. To look up one table's rows in the other would cost a random access for each of millions of rows. Summing up a hash
+// of each row takes one pass over each table, whatever the order. If the sums are equal, so are the rows, except by an
+// accident of probability 2^-64. If they differ, the check goes through the rows again and searches (`Checker`). Rests on
+// MartletRows.
 
 import MartletBase
 import MartletRows

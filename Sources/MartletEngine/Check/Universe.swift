@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The instances of one project during its check: for each the app, and a sum over the topics with the instance as a
-// subscriber. The check compares sums instead of pairs, so two indexes of any size need one pass each and no search.
-// Only for differing sums does the check search the cause. Memory: ten bytes and a bit for each ordinal of the blocks
-// with instances. Rests on MartletBits.
+// One project's instances while it is checked: each one's app, and a sum over the topics that it subscribes to. Comparing sums
+// instead of pairs, two indexes of any size take one pass each and no search; only if sums differ do we search for the
+// cause. Memory: ten bytes and a bit per ordinal of the blocks that have instances. Rests on MartletBits.
 
 import MartletBits
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups of instances are made, changed and deleted (GRP-1, GRP-2, GRP-4). A request is applied as a whole or not at
-// all: each token is checked before the first write. A group exists from its first member to its last. The last
-// member may leave by unregistering (REG-3). Rests on the ledgers.
+// Makes, changes and deletes groups of instances (GRP-1, GRP-2, GRP-4). A request is applied as a whole or not at all: every
+// token is checked before anything is written. A group exists from its first member to its last, which may also leave by
+// unregistering (REG-3). Rests on the ledgers.
 
 import MartletBase
 import MartletRows
@@ -62,7 +62,7 @@ extension Engine {
         return .group(try GroupMembers(group, in: number, storage))
     }
 
-    /// REG-3: removes an unregistering instance from its groups.
+    /// Removes an instance that unregisters from its groups (REG-3).
     func leaveGroups(
         _ ordinal: Ordinal, in number: ProjectNumber,
         _ storage: borrowing Transaction
@@ -74,7 +74,7 @@ extension Engine {
         }
     }
 
-    /// GRP-4: writes a group, or deletes a group without members.
+    /// Writes a group, or deletes it if it has no members (GRP-4).
     private func put(
         _ group: Group, in number: ProjectNumber,
         _ storage: borrowing Transaction
@@ -86,7 +86,7 @@ extension Engine {
         }
     }
 
-    /// - Throws: a refusal for a fault of the tokens or past a limit.
+    /// - Throws: a refusal if a token is wrong or a limit exceeded.
     private func join(
         _ tokens: [String], to group: inout Group, in number: ProjectNumber,
         _ storage: borrowing Transaction
@@ -124,9 +124,8 @@ extension Engine {
         }
     }
 
-    /// Removes instances from a group. A token that is not registered is skipped, because its instance is not a
-    /// member any more.
-    /// - Throws: a refusal for a malformed token.
+    /// Removes instances from a group. Skips a token that isn't registered, because its instance is no longer a member.
+    /// - Throws: a refusal if a token is malformed.
     private func leave(
         _ tokens: [String], _ group: inout Group, in number: ProjectNumber,
         _ storage: borrowing Transaction
@@ -136,7 +135,7 @@ extension Engine {
             guard let token = Token(text: text) else {
                 throw .refusal(.noToken(at: "tokens[\(index)]"))
             }
-            // REG-4: a former token stands for the instance that had the token.
+            // A former token stands for the instance that had it (REG-4).
             var place = try rows(storage.instances.locate(token))
             if place == nil { place = try rows(storage.instances.locateFormer(token)) }
             guard let place, place.project == number else { continue }

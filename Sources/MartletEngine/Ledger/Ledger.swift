@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The common part of all ledgers. A ledger knows a noun or a rule, and reads and changes the rows of a transaction.
-// The private properties at the beginning of a ledger are the ledgers below it. The dependencies between ledgers have
-// no cycles. Rests on MartletRows.
+// What all ledgers have in common. A ledger knows a noun or a rule, and reads and changes the rows of a transaction. The
+// private properties at its top are the ledgers that it uses; there are no cycles. Rests on MartletRows.
 
 import MartletBase
 import MartletRows

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bounds on the acknowledgements of a transaction. All commits wait for the transaction, and a device that returns to
-// a hundred thousand messages acknowledges as many. So each project has a bounded part of the transaction, in bounded
-// steps, and the rest is for the next transaction. An acknowledgement may be applied in parts, because an
-// acknowledgement up to an earlier message would have been valid too.
+// Bounds the acknowledgements of a transaction. Every commit waits for it, and a device that returns to a hundred thousand
+// messages acknowledges as many. So each project gets a bounded part of the transaction, in bounded steps, and the rest goes
+// into the next. An acknowledgement can be applied in parts, because one up to an earlier message would have been just as
+// valid.
 //
-// Two kinds of acknowledgements are applied whole. Acknowledgements of an ended connection are applied with its end.
-// The list of a connecting device is applied with the beginning of the connection, because the mailbox is read behind
-// the list. Rests on Command.
+// Two kinds are applied whole: those of a connection that has ended, together with its end, and the list of a device that
+// connects, together with the start of the connection, because the mailbox is read after the list. Rests on Command.
 
 package import MartletBase
 

@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A mailbox's contents are computed by each reading, and not kept: the replay applies the rules of collapsing and
-// storing to the entries of the instance's log, in order. So acceptance has no cost per instance, even for ten
-// million recipients. A reading costs some nanoseconds per entry.
+// A mailbox's contents aren't kept but worked out whenever it is read: the replay goes through the instance's log in order and
+// applies the rules of collapsing and storing. So accepting a message costs nothing per instance, even with ten million
+// recipients, and reading costs some nanoseconds per entry.
 //
-// The rules, in the order of their application to a new entry:
-//   - Expired entries are not stored any more (TTL-3).
-//   - A collapsible message replaces the stored message of equal key (COL-1). If the limit of keys is reached, the
-//     key with the oldest message goes (COL-3).
-//   - STO-1 counts plain messages (not collapsible) accepted during the absence. If the limit of them already waits
-//     for acknowledgement, a further plain message discards all stored messages and itself. The device is told the
-//     number of discarded messages, together with the messages discarded for inactivity (STO-2). If an overflow
-//     follows discards for inactivity, only the overflow's number is told.
-//   - An opaque message (MSG-11) replaces the stored opaque message of equal topic. If the limit of STO-1 is reached,
-//     the oldest opaque message of the absence goes, and the device is not told.
+// The rules, in the order in which they apply to a new entry:
+//   - What has expired is no longer stored (TTL-3).
+//   - A collapsible message replaces the stored one with the same key (COL-1). If there are too many keys, the one with the
+//     oldest message goes (COL-3).
+//   - Plain messages, those that aren't collapsible, count if they were accepted during the absence (STO-1). If as many as
+//     allowed already wait to be acknowledged, another one discards everything stored, itself included. The device is told how
+//     many were discarded, including those discarded for inactivity (STO-2). If an overflow follows discards for inactivity,
+//     only the overflow's number is told.
+//   - An opaque message replaces the stored opaque one with the same topic (MSG-11). If there are as many as STO-1 allows, the
+//     oldest opaque one of the absence goes, and the device isn't told.
 //
-// Messages stored during an absence are acknowledged on a later connection. The beginning of that connection writes
-// down the discards of the absence, so an acknowledgement does not change the fate of other messages. There is a
-// single exception: a device that acknowledges an entry with discards knows of all discards up to the entry. Rests on
-// the records.
+// What an absence stored is acknowledged on a later connection. When that connection begins, the discards of the absence are
+// written down, so an acknowledgement doesn't change what becomes of other messages. With one exception: a device that
+// acknowledges an entry with discards knows of all discards up to there. Rests on the records.
 
 package import MartletBase
 package import MartletRows
 
-/// Replays the log of an instance. The caller adds the entries in the order of sequences, and then asks for the rest.
+/// Replays an instance's log. Add the entries in order, then ask what is left.
 package struct MailboxReplay: Sendable {
     private let limits: MailboxLimits
     private let absence: Absence

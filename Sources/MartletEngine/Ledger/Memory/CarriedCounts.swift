@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Upper bounds for the messages of a log that count against the limit of stored messages (STO-1). Without a bound, the log of
-// a device that connects often and never acknowledges would be read from the start for each absence. With the bound, a
-// transaction adds the messages since the last look, and reads the whole log only if the bound is above the limit.
-// Acknowledgements only lower the true number, so the bound holds without news of them. Rests on Absence.
+// Upper bounds for how many of a log's messages count towards the limit of stored messages (STO-1). If a device connects often
+// and never acknowledges, we would have to read its log from the start for every absence. With a bound, a transaction just
+// adds the messages since the last look, and reads the whole log only if the bound exceeds the limit. Acknowledgements only
+// lower the true number, so the bound holds without hearing of them. Rests on Absence.
 
 import MartletBase
 import MartletRows

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The last transaction that changed a set of instances, for each project. A reader with a set in memory compares
-// numbers here, instead of reading the set again. The writer notes its transaction before the commit, so a reader
-// whose snapshot has the change also finds the note. After a failed transaction, the note costs a reader one more
-// reading. Rests on Synchronization.
+// For each project, the last transaction that changed a set of instances. A reader that has a set in memory compares numbers
+// here instead of reading the set again. The writer notes its transaction before the commit, so whoever sees the change
+// also sees the note. If the transaction fails, the note costs readers one reading more. Rests on Synchronization.
 
 import MartletBase
 import Synchronization

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Logs that are settled over several transactions. An instance that was connected for long without an acknowledgement
-// has a log as long as its project's history. Settling the whole log at once would delay all commits by a tenth of a
-// second. The progress stays in memory between transactions. After a failed transaction or a restart, the log is read
-// again. Rests on the replay.
+// Logs that take several transactions to settle. An instance that was connected for long and acknowledged nothing has a log as
+// long as its project's history; settling it all at once would delay every commit by a tenth of a second. Progress is kept
+// in memory between transactions. After a failed one, or a restart, the log is read again. Rests on the replay.
 
 import MartletBase
 import MartletRows

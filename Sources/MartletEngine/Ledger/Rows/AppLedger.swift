@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The life of an app (REG-8). A deleted app first loses its instances, step by step, and keeps its place until the
-// last instance has left. Then the place is free. The app's number and name stay as long as daily counts name them,
-// and the number goes to another app after that. Rests on DueLedger and ProjectLedger.
+// The life of an app (REG-8). When it is deleted it loses its instances step by step, and keeps its place until the last has
+// left. Its number and name stay as long as daily counts mention them; then the number goes to another app. Rests on
+// DueLedger and ProjectLedger.
 
 package import MartletBase
 package import MartletRows

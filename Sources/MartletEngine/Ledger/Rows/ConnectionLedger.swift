@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lost connections: the broker ended before it wrote their ends. A lost connection counts as ended when the next run
-// of the broker began, at the project's last sequence of that time. A run writes this ending down once per project,
-// so a broker starts quickly, however many connections were lost. A lost connection is ended when its instance is
-// looked at. A walk in bounded steps ends the other connections.
+// Ends lost connections, those whose end the broker didn't live to write down. A lost connection counts as ended when the
+// broker's next run began, at the project's last sequence of that time. The run writes this down once per project, so
+// a broker starts quickly however many connections were lost. Each is ended when its instance is looked at; a walk in bounded
+// steps ends the others.
 //
-// OPS-7: in a cluster each node's process has a run, and several runs live. The end of a run is written under the number
-// after the run, so that each lost connection finds the ending of its own run. The number of the row `run` of `meta` is
-// the last number of a run, and a run that ends raises the number if the run has it: a number without a process is no
-// connection's. Rests on MailboxLedger and ProjectLedger.
+// In a cluster each node's process has a run, and several are alive (OPS-7). A run's end is written under the next number, so
+// that each lost connection finds the end of its own run. The row `run` of `meta` has the last number of any run; a run that
+// ends raises it if it was its own, because a number without a process belongs to no connection. Rests on MailboxLedger and
+// ProjectLedger.
 
 package import MartletBase
 package import MartletRows

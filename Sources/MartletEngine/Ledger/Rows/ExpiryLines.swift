@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A project's expiry line (`ExpiryLineRow`). A message joins the line when it is stored, and the sweep goes along the
-// line. The line is not told of messages that leave earlier: the sweep does not find their records. Rests on
-// DueLedger.
+// A project's expiry line (`ExpiryLineRow`). Messages join it when they are stored, and the sweep goes along it. Nobody tells
+// the line of messages that leave earlier: the sweep just doesn't find their records. Rests on DueLedger.
 
 import MartletBase
 import MartletRows

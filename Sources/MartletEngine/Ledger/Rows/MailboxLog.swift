@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading an instance's log: the rows of its inbox, and the blobs that contain the instance, merged in the order of
-// their sequences. An entry comes from the fixed part of the message's record, so no body is read. Rests on
-// MailboxLedger and ProjectLedger.
+// Reads an instance's log: the rows of its inbox and the blobs that contain it, merged in the order of their sequences. An
+// entry comes from the fixed part of the message's record, so no body is read. Rests on MailboxLedger and ProjectLedger.
 
 package import MartletBase
 import MartletBits

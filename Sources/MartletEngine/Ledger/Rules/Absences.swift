@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The discards of an absence (STO-1) are written down before an acknowledgement changes the messages that the absence
-// found stored. Rests on Outcomes and the replay.
+// Writes down what an absence discards (STO-1), before an acknowledgement changes what was stored when it began. Rests on
+// Outcomes and the replay.
 
 import MartletBase
 import MartletRows
@@ -18,14 +18,13 @@ package struct Absences: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Ends an absence: writes down the discards of the absence (STO-1). The call comes before any acknowledgement
-    /// that could change the stored messages.
+    /// Ends an absence and writes down what it discards (STO-1). Must come before any acknowledgement that could change the
+    /// stored messages.
     ///
-    /// The store may have missed the connection before: the news of its beginning went down with a follower, or with
-    /// a commit that failed. A message that the device has was given to it on a connection, so the absence began
-    /// behind that message. Otherwise the message could be the last discarded one, and its stream ID would count as
-    /// the acknowledgement of the notice.
-    /// - Parameter taken: the last message taken by the device, according to HELLO.
+    /// The store may not know of the connection before: the news of it went down with a follower, or with a failed commit. But
+    /// a message that the device has must have come over some connection, so the absence began after it. Otherwise it might be
+    /// the last discarded one, and its stream ID would count as acknowledging the notice.
+    /// - Parameter taken: the last message that the device has taken, according to HELLO.
     func endAbsence(
         of ordinal: Ordinal, in project: ProjectNumber, through last: MessageSequence,
         taken: MessageSequence = .none, now: Instant, limits: MailboxLimits
@@ -47,9 +46,9 @@ package struct Absences: Ledger {
         try mailboxes.put(state, after: numbered, of: ordinal, in: project)
     }
 
-    /// Whether a device may have the last discarded message, and the notice has the message's stream ID: the store has
-    /// discarded the message before the news of a connection came, or has never learned of the connection. Returns false
-    /// for a notice with a stream ID of its own, as all discards of a cluster have.
+    /// Whether a device may have the last discarded message, whose stream ID the notice has: the store discarded it before it
+    /// heard of a connection, or never heard of that connection. False if the notice has its own stream ID, as it always has
+    /// in a cluster.
     /// - Parameters:
     ///   - end: the end of the last known connection.
     ///   - last: the project's last message when the connection began.
@@ -59,12 +58,11 @@ package struct Absences: Ledger {
         has: MessageSequence
     ) -> Bool {
         let (through, lowest) = (state.discardedThrough, state.acknowledged.lowest)
-        // With all marks past the discards, the device has the notice or all messages up to the last discarded one.
+        // If all marks are past the discards, the device has the notice, or all messages up to the last discarded one.
         guard state.discardedCount > 0, state.noticeStreamID == .none, through > lowest else {
             return false
         }
-        // A message behind the end of the last known connection came on an unknown connection. An unknown connection has
-        // told no notice.
+        // A message from after the last known connection came over one that we don't know, and that one has told no notice.
         let hadUnknown = has > max(end, lowest)
         return last < through || hadUnknown && through > end
     }
@@ -97,8 +95,7 @@ package struct Absences: Ledger {
             replay.add(row.entry)
             rows.append(row)
         }
-        // MSG-11: opaque messages push out the oldest, without a notice. A later acknowledgement must not bring one
-        // of these back.
+        // Opaque messages silently push out the oldest (MSG-11). A later acknowledgement must not bring one back.
         for row in rows
         where row.isDirect && replay.pushedOut.contains(row.entry.sequence)
             && row.entry.sequence > replay.overflow?.through ?? .none
@@ -131,7 +128,7 @@ package struct Absences: Ledger {
         try mailboxes.removeIdleMarks(of: ordinal, in: project, through: state.logStart)
     }
 
-    /// STO-1: whether the bound of the log is above the limit, or unknown. Brings the bound up to date.
+    /// Brings the log's bound up to date. Returns whether it is above the limit, or unknown (STO-1).
     private func mayBeTooMuch(
         _ absence: Absence, _ owner: MailboxOwner, _ instance: Instance, _ limits: MailboxLimits
     ) throws(StorageError) -> Bool {
@@ -150,8 +147,8 @@ package struct Absences: Ledger {
         return count.countMax > limits.storedPerInstanceMax
     }
 
-    /// Whether a log has a message without a collapse key in a range. Mostly the range has none, so the log, which
-    /// may be long, need not be read from its start.
+    /// Whether a log has a message without a collapse key in a range. Mostly it has none, and then the log, which may be long,
+    /// needn't be read from its start.
     private func hasPlainEntry(
         for owner: MailboxOwner, behind start: MessageSequence, _ last: MessageSequence
     ) throws(StorageError) -> Bool {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Storing a message for its recipients. The body of a replaced message is dropped at once. Rests on ExpiryLines,
+// Stores a message for its recipients. If it replaces one, that one's body is dropped at once. Rests on ExpiryLines,
 // ReportLedger and Collecting.
 
 package import MartletBase
@@ -134,8 +134,8 @@ package struct Accepting: Ledger {
     /// MSG-11: the count of inbox rows at which an absent instance is settled after an opaque message.
     private static let opaqueRowsMax = 128
 
-    /// STO-1: has an absent instance settled soon if it has many rows. Opaque messages push out the oldest one by one,
-    /// and the rows of the messages that were pushed out would stay until the next connection.
+    /// Gets an absent instance settled soon if it has many rows (STO-1). Opaque messages push out the oldest one by one, and
+    /// those rows would otherwise stay until the next connection.
     private func settleIfLong(
         _ ordinal: Ordinal, in project: ProjectNumber, before sequence: MessageSequence
     ) throws(StorageError) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Acknowledgements move the marks of an instance. An inbox row is deleted when the marks of all lanes have passed its
-// message, and a message is deleted with its last inbox row. Rests on Settling, Absences and Passes.
+// Applies acknowledgements, which move an instance's marks. Once the marks of all lanes have passed a message, its inbox row
+// goes, and with the last inbox row the message itself. Rests on Settling, Absences and Passes.
 
 package import MartletBase
 import MartletBits
@@ -21,8 +21,8 @@ package struct Acknowledging: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Applies acknowledgements as far as the budget allows. The acknowledgements of an instance keep their order.
-    /// - Returns: for each array of `all`, the acknowledgements left for later transactions.
+    /// Applies acknowledgements as far as the budget allows, each instance's in order.
+    /// - Returns: for each array of `all`, what is left for later transactions.
     package func acknowledge(
         _ all: [[Acknowledgement]], now: Instant, limits: MailboxLimits,
         _ budget: inout AcknowledgingBudget
@@ -74,11 +74,11 @@ package struct Acknowledging: Ledger {
         let taker = try Taker(instance, ordinal, in: project)
         var acknowledgement = acknowledgement
         try endAbsence(acknowledgement, now: now, limits: limits)
-        // Mostly only marks move. The state of the connection matters in the other cases alone.
+        // Mostly only marks move. The connection's state matters only in the other cases.
         let isPlain =
             acknowledgement.departure == nil && acknowledgement.skipped == nil
             && acknowledgement.single.isEmpty
-        // Settle skipped entries before marks move past them, in this acknowledgement or in a later one.
+        // Settle skipped entries before marks move past them, now or later.
         if let skipped = acknowledgement.skipped {
             acknowledgement.skipped = nil
             budget.charge(1, project)
@@ -99,8 +99,7 @@ package struct Acknowledging: Ledger {
         budget.charge(1 + single.count, project)
         var notice = try notice(among: single, of: ordinal, in: project)
         if notice != nil {
-            // Settling may discard more messages, with a new notice. Look again, because the new notice may also be
-            // among the stream IDs.
+            // Settling may discard more, with a new notice. Look again: that one may be among the stream IDs too.
             _ = try settling.settle(ordinal, in: project, now: now, limits: limits)
             notice = try self.notice(among: single, of: ordinal, in: project)
         }
@@ -127,8 +126,7 @@ package struct Acknowledging: Ledger {
                 $0 <= state.acknowledged.highest
             } ?? false
         let hasSingles = try firstRow(.acknowledged, of: ordinal, in: project) != nil
-        // Skip counting for a new instance: its first marks pass messages that belonged to the ordinal's previous
-        // holder.
+        // Don't count for a new instance: its first marks pass messages of the ordinal's former holder.
         if !isFirst {
             try passes.countPassed(
                 by: taker, from: before, to: state.acknowledged, as: acknowledgement.event,
@@ -183,8 +181,7 @@ package struct Acknowledging: Ledger {
         let (ordinal, project) = (acknowledgement.ordinal, acknowledgement.project)
         guard acknowledgement.departure != nil || acknowledgement.arrival != nil else { return }
         try connections.endLost(of: ordinal, in: project, now: now)
-        // The list in HELLO acknowledges messages after the absence, not during it. So the absence ends before the
-        // list is applied.
+        // The list in HELLO acknowledges after the absence, not during it. So end the absence first.
         guard let arrival = acknowledgement.arrival,
             try mailboxes.connection(.ordinal(ordinal, in: project)) == nil
         else { return }
@@ -236,7 +233,7 @@ package struct Acknowledging: Ledger {
         else { return false }
         let wasWaiting = try countSingle(
             sequence, by: Taker(instance), state, as: .refused, now: now)
-        // A row with a byte is a dropped entry, not an acknowledgement.
+        // With a byte in it, the row means a dropped entry, not an acknowledgement.
         try raw.put(.acknowledged, key, [1])
         return wasWaiting
     }

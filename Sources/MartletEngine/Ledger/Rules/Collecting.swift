@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fanouts with a blob have no count of the instances that still need them. So they are collected, like garbage. The
-// collection settles instance after instance, and marks the fanouts that the instance needs. Marking ends when every
-// fanout is marked, or when every instance was settled. Fanouts without a mark are deleted, whether they were
-// acknowledged, replaced or discarded, or have expired.
+// Collects fanouts like garbage. A fanout with a blob doesn't count the instances that still need it. So the collection
+// settles one instance after another, and marks the fanouts that each one needs. It is done when every fanout is marked, or
+// every instance settled. What isn't marked is deleted, whether it was acknowledged, replaced, discarded, or has expired.
 //
-// A collection begins when as many bytes of blobs have come as the last collection left, so its cost per fanout is
-// bounded. It begins at the latest a day after the first blob, and proceeds in small steps. Rests on Settling.
+// A collection begins when as many bytes of blobs have come as the last one left, so its cost per fanout is bounded, and at
+// the latest a day after the first blob. It goes on in small steps. Rests on Settling.
 
 import MartletBase
 import MartletRows
 
-/// Collects the fanouts that no instance needs.
+/// Collects fanouts that nobody needs.
 package struct Collecting: Ledger {
     package let context: LedgerContext
     private var messages: MessageLedger { MessageLedger(context) }
@@ -29,8 +28,7 @@ package struct Collecting: Ledger {
     /// The least bytes of new blobs that begin a collection before a day is over.
     private static let freshMin: UInt64 = 256 * blobBytesMin
 
-    /// Bytes of new blobs, per instance of the project, that a collection waits for: a collection looks at every
-    /// instance.
+    /// How many bytes of new blobs per instance to wait for, because a collection looks at every instance.
     private static let freshPerInstance: UInt64 = 8
 
     /// Instances that are read between two checks of the budget.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An instance leaves: its messages, marks, receipts and message IDs are deleted, and the outcomes of its waiting
-// messages are counted. Rests on Outcomes.
+// Removes an instance that leaves: deletes its messages, marks, receipts and message IDs, and counts the outcomes of what
+// was waiting for it. Rests on Outcomes.
 
 package import MartletBase
 package import MartletRows

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of a message's time (TTL-3), or of the notice to its discarded recipients. An expired message loses its
-// bodies at once. The other rows are deleted as soon as they cannot matter for the remaining messages: for few
-// recipients by settling the recipients, for many by the project's collection of fanouts. Rests on Settling and
-// Collecting.
+// A message expires (TTL-3), or the notice to recipients that it was discarded for. Its bodies go at once. Its other rows go
+// as soon as they can't matter to other messages any more: with few recipients by settling them, with many in the project's
+// collection of fanouts. Rests on Settling and Collecting.
 
 import MartletBase
 import MartletBits
@@ -92,8 +91,8 @@ package struct Expiring: Ledger {
         return looked
     }
 
-    /// Whether a rule may have dropped a message from some log. Either a later message may have replaced the message
-    /// or pushed it out (COL-1, COL-3), or the project has more messages than an instance may store (STO-1).
+    /// Whether a rule may have dropped a message from some log: a later one may have replaced it or pushed it out (COL-1,
+    /// COL-3), or the project has more messages than an instance may store (STO-1).
     private func mayBeDropped(
         _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, limits: MailboxLimits
     ) throws(StorageError) -> Bool {
@@ -179,9 +178,9 @@ package struct Expiring: Ledger {
         return try MessageRecord(found)
     }
 
-    /// Whether an expired message can be deleted without reading a log. Two conditions must hold. The project has so few
-    /// messages without a collapse key that no instance can have lost messages to a full mailbox (STO-1). If the message is
-    /// collapsible, there is no earlier collapsible message that it could have replaced or pushed out (COL-1, COL-3).
+    /// Whether an expired message can be deleted without reading a log. The project must have so few messages without a
+    /// collapse key that no mailbox can have overflowed (STO-1), and if the message is collapsible, there must be no earlier
+    /// collapsible one that it could have replaced or pushed out (COL-1, COL-3).
     private func isHarmless(
         _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, limits: MailboxLimits
     ) throws(StorageError) -> Bool {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stream IDs of the notices of discards (STO-1). Rests on ProjectLedger and MailboxLedger.
+// Chooses the stream IDs of discard notices (STO-1). Rests on ProjectLedger and MailboxLedger.
 
 import MartletBase
 import MartletRows
@@ -15,11 +15,11 @@ struct Notices: Ledger {
 
     /// The stream ID of the notice of new discards.
     ///
-    /// OPS-7: the store of a cluster learns of another node's connection late or never. The connection may bring messages
-    /// that the store discards meanwhile. If the notice had the stream ID of such a message, the device would take the
-    /// notice for the message, and the acknowledgement of the message would count for the notice.
-    /// - Returns: none for the stream ID of the last discarded message. The store of a broker alone lacks a connection only
-    ///   after a failed commit, and `Absences` finds such connections.
+    /// A cluster's store learns of another node's connection late, or never (OPS-7). Meanwhile that connection may deliver
+    /// messages that the store discards. If the notice had the stream ID of one of them, the device would take the notice for
+    /// the message, and acknowledging the message would acknowledge the notice.
+    /// - Returns: none if the notice can have the stream ID of the last discarded message. A lone broker's store lacks
+    ///   a connection only after a failed commit, and `Absences` finds those.
     func streamIDOfDiscards(in project: ProjectNumber) throws(StorageError) -> MessageSequence {
         guard try mailboxes.livingRuns() != nil else { return .none }
         return try ownStreamID(in: project)

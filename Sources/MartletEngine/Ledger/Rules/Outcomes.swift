@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The outcome of an entry of a log (REP-1). An entry leaves the log with an acknowledgement, with the decision of a
-// rule, with its expiry, or with its instance. All these places ask here for the outcome. Rests on ReportLedger and
-// the replay.
+// What became of a log's entry (REP-1). An entry leaves the log because it is acknowledged, because a rule says so, because it
+// expires, or with its instance. Whoever removes it asks here for the outcome. Rests on ReportLedger and the replay.
 
 import MartletBase
 import MartletBits

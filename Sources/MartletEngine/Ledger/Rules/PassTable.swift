@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Counts deliveries when acknowledgements come by the thousand (REP-1). Each acknowledgement passes the fanouts between two
-// marks of its instance. Devices that got the same messages acknowledge them together, so their marks move alike: they form a
-// cohort. The number of instances in a cohort that took a fanout is then the size of an intersection of two sets, the
-// recipients and the cohort, whatever the number of instances. Rests on MartletBits.
+// marks of its instance. Devices that got the same messages acknowledge them together and their marks move alike: they are
+// a *cohort*. How many of a cohort took a fanout is then the size of an intersection of two sets, the recipients and the
+// cohort, however many instances there are. Rests on MartletBits.
 
 import MartletBase
 import MartletBits

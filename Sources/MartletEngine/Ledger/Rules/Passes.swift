@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts as delivered every message between an instance's old and new mark when an acknowledgement moves the marks (REP-1).
-// Expired messages are an exception, because they are not entries any more. Messages in the inbox are counted as the marks
-// move, before their rows are deleted. Fanouts are counted when all acknowledgements of a command are known. Rests on Outcomes
-// and PassTable.
+// When an acknowledgement moves an instance's marks, every message between the old and the new mark counts as delivered
+// (REP-1), except those that have expired, which aren't entries any more. Messages in the inbox are counted as the marks
+// move, before their rows go; fanouts once all acknowledgements of a command are known. Rests on Outcomes and PassTable.
 
 import MartletBase
 import MartletBits

@@ -16,10 +16,9 @@ package struct Presence: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Notes that an instance is connected at `now`: the instance is not away (STO-1), and leaves the inactive set
-    /// (STO-2). A repeated notice does not move the beginning of the connection. A connection that replaces another
-    /// keeps the beginning of the replaced connection.
-    /// - Parameter run: the run of the node that has the connection; nil: the run of the broker.
+    /// An instance is connected: it isn't away (STO-1), and leaves the inactive set (STO-2). Saying so again doesn't move the
+    /// start of the connection, and a connection that replaces another takes over its start.
+    /// - Parameter run: the run of the node that has the connection; nil for the broker's own.
     package func connected(
         _ ordinal: Ordinal, in project: ProjectNumber, _ connection: ConnectionStart,
         run: UInt32? = nil, now: Instant, limits: MailboxLimits

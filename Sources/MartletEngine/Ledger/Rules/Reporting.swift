@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Answers from the counts of messages (REP-1, REP-2). The contents of a mailbox are computed when the mailbox is
-// read. So a report reads the mailboxes of the instances whose outcome is open. Rests on Outcomes and ReportLedger.
+// Answers questions about what became of messages (REP-1, REP-2). A mailbox's contents are worked out when it is read, so
+// a report reads the mailboxes of all instances whose outcome is open. Rests on Outcomes and ReportLedger.
 
 package import MartletBase
 import MartletBits

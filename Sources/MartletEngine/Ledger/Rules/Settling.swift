@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Settling an instance writes down the decisions of the mailbox rules about its log. A discard moves the start of the
-// log behind the discarded messages. Replaced and expired messages lose their place in the log. After settling, only
-// stored entries matter, so no row is kept because of another entry's fate. Any part of settling may be done without
-// the rest: a leftover entry changes nothing for stored entries. Rests on Outcomes and the replay.
+// Settling an instance writes down what the mailbox rules decide about its log. A discard moves the log's start past the
+// discarded messages; replaced and expired ones lose their place in it. After that only stored entries matter, so no row need
+// be kept for another's sake. Settling may stop anywhere: an entry that is left over changes nothing for the stored ones.
+// Rests on Outcomes and the replay.
 
 import MartletBase
 import MartletRows
@@ -72,8 +72,8 @@ package struct Settling: Ledger {
             }
             if let overflow = settling.replay.overflow, overflow.through > state.discardedThrough {
                 if settling.isResumed, settling.state != state {
-                    // The mailbox has changed since the log was read: other messages may be discarded now, and the
-                    // device may have been told. Read the log again from its start.
+                    // The mailbox has changed since we read the log: other messages may be discarded now, and the device
+                    // may have been told. Start over.
                     settling = SettlingProgress(
                         instance, in: project, state, limits: limits,
                         isCollecting: needed != nil)
