@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts the instances that a condition selects, and explains why (CON-8, CON-9). The evaluation is that of a send, on a
-// snapshot, without a message. Rests on the ledgers and MartletCondition.
+// Counts the instances that a condition selects, and explains why (CON-8, CON-9). It evaluates a condition just as a send
+// does, on a snapshot, without sending. Rests on the ledgers and MartletCondition.
 
 package import MartletBase
 import MartletBits
@@ -46,8 +46,7 @@ package struct Audience: Sendable, Hashable {
         var counts = [UInt64](repeating: 0, count: apps.count)
         while let result = evaluator.next() {
             total += UInt64(result.count)
-            // An instance has one app, and so one platform. The search ends when the apps' counts add up to the
-            // block's count.
+            // An instance has one app, and so one platform. Stop when the apps' counts add up to the block's.
             var left = result.count
             for index in apps.indices where left > 0 {
                 guard let next = appBlocks.nextBlock(slot: index, from: result.block),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Authentication of senders and devices (REG-2, REG-5). The caller hashes the secret, and the check compares digests
-// in constant time. Rests on the ledgers.
+// Authenticates senders and devices (REG-2, REG-5). The caller hashes the secret; here digests are compared in constant time.
+// Rests on the ledgers.
 
 package import MartletBase
 package import MartletRows
@@ -55,8 +55,8 @@ package enum Authentication {
         return (project, key)
     }
 
-    /// Checks a token and a device key (REG-2). A former token is accepted too (REG-4), because the device may not
-    /// know its new token yet, and only the instance has the device key.
+    /// Checks a token and a device key (REG-2). A former token will do (REG-4), because the device may not know its new one
+    /// yet, and nobody else has its device key.
     /// - Parameter digest: nil for the door to push services (GW-11), whose credential the caller has checked.
     /// - Throws: `MartletError`, `StorageError`.
     package static func device(
@@ -64,7 +64,7 @@ package enum Authentication {
         in storage: borrowing Transaction
     ) throws -> (project: Project, instance: Instance, state: MailboxState) {
         let token = try Token(validating: text)
-        // REG-10: an unknown project has no token either, and the answer does not tell the one from the other.
+        // An unknown project has no such token either. The answer must not tell one from the other (REG-10).
         guard let project = try storage.projects.project(id: projectID),
             let place = try storage.instances.locate(token)
                 ?? storage.instances.locateFormer(token),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists things in pages (TOP-9). Each page is a snapshot of its own, and begins after the last entry of the page before. A
-// change between two pages may be seen or not, but no entry is listed twice. Rests on the ledgers.
+// Lists things in pages (TOP-9). Each page is its own snapshot and begins after the last entry of the one before. A change
+// between two pages may show or not, but nothing is listed twice. Rests on the ledgers.
 
 package import MartletBase
 import MartletBits

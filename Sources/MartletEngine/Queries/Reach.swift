@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the recipients of a message that someone is still composing (GW-9). The resolution is that of a send, on a snapshot,
-// and nothing is sent. Rests on Audiences.
+// Finds the recipients of a message that somebody is still writing (GW-9), just as a send would, on a snapshot and without
+// sending. Rests on Audiences.
 
 package import MartletBase
 package import MartletBits

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Limits how fast each device changes its own subscriptions (TOP-11). A project's devices together change at most
-// `topicChangesPerSecond` subscriptions in a second (TOP-6), and a bucket is full again after `burst` × `refill`. So with the
-// default limits at most 300,000 buckets of a project are not full. Full buckets are dropped when the number of buckets has
-// doubled. The buckets are kept only in memory.
-//
-// A bucket is a number: the instant at which the bucket is full again. Rests on nothing.
+// Limits how fast each device changes its own subscriptions (TOP-11). All devices of a project together change at most
+// `topicChangesPerSecond` (TOP-6), and a bucket is full again after `burst` × `refill`. So by default at most 300,000 of
+// a project's buckets aren't full. Full ones are dropped whenever the number of buckets has doubled. Buckets are only in
+// memory, each as the instant at which it is full again. Rests on nothing.
 
 import MartletBase
 import MartletRows
@@ -17,14 +15,14 @@ struct DeviceTopicRates {
         let ordinal: Ordinal
     }
 
-    /// With fewer buckets, full buckets are kept, because the memory is small and a search costs time.
+    /// Below this many, full buckets are kept: they take little memory, and a search takes time.
     private static let bucketsKept = 1024
 
     private let burst: Int
     private let refillMilliseconds: Int64
     private var fullAt: [Device: Instant] = [:]
     private var pruneAt = DeviceTopicRates.bucketsKept
-    /// The buckets that the present transaction changed, as they were before; nil: the bucket was full.
+    /// The buckets that this transaction has changed, as they were before; nil if it was full.
     private var before: [Device: Instant?] = [:]
 
     /// - Parameters:
@@ -35,7 +33,7 @@ struct DeviceTopicRates {
         refillMilliseconds = Int64(refillSeconds) * 1000
     }
 
-    /// Milliseconds until a device may change `count` subscriptions; nil: now. More changes than the burst need a full
+    /// Milliseconds until a device may change `count` subscriptions; nil if it may now. More than the burst take a full
     /// bucket.
     mutating func delay(
         _ count: Int, _ ordinal: Ordinal, in project: ProjectNumber, at now: Instant
@@ -45,7 +43,7 @@ struct DeviceTopicRates {
         let after =
             full.millisecondsSince1970 - now.millisecondsSince1970
             + Int64(min(count, burst)) * refillMilliseconds
-        // Kept, so that the bucket fills from here on also after the clock was set back.
+        // Keep it, so that the bucket goes on filling even after the clock was set back.
         let device = Device(project: project, ordinal: ordinal)
         if fullAt[device] != nil { fullAt[device] = full }
         return after > span ? UInt64(after - span) : nil
@@ -75,16 +73,16 @@ struct DeviceTopicRates {
         fullAt[device] = nil
     }
 
-    /// Notes that all amounts taken since the last call of `committed` or `abandon` are final.
+    /// What was taken since the last `committed` or `abandon` is final.
     mutating func committed() { before.removeAll(keepingCapacity: true) }
 
-    /// Gives back all amounts taken since the last call of `committed` or `abandon`.
+    /// Gives back what was taken since the last `committed` or `abandon`.
     mutating func abandon() {
         for (device, full) in before { fullAt[device] = full }
         before.removeAll(keepingCapacity: true)
     }
 
-    /// When the bucket is full. A clock that was set back leaves no bucket emptier than empty.
+    /// When the bucket is full. Even if the clock was set back, no bucket is emptier than empty.
     private func fullInstant(
         _ ordinal: Ordinal, _ project: ProjectNumber, _ now: Instant
     ) -> Instant {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The limits of a running broker, which an operator may change while the broker serves (OPS-11). Each thread has a copy
-// of its own, and compares one number to learn of a change. The rules of mailboxes never change while a broker runs,
-// because the sessions of a loop and the engine must decide alike. Rests on MailboxLimits.
+// A running broker's limits, which an operator may change while it serves (OPS-11). Each thread has its own copy, and compares
+// one number to learn of a change. The mailbox rules never change while a broker runs, because loops and engine must come
+// to the same decisions. Rests on MailboxLimits.
 
 package import MartletBase
 import Synchronization

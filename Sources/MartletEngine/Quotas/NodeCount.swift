@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Splits a limit equally among the nodes of a cluster, for limits that each node counts by itself (OPS-7). Each node has an
-// equal part of such a limit, so that all nodes together keep within the limit. Rests on Synchronization.
+// Splits a limit that each node counts for itself into equal parts, so that all nodes of a cluster together stay within it
+// (OPS-7). Rests on Synchronization.
 
 import Synchronization
 
-/// The number of living nodes of a cluster, as a node knows it.
+/// How many nodes of a cluster are alive, as far as this one knows.
 package final class NodeCount: Sendable {
     private let count = Atomic<Int>(1)
 

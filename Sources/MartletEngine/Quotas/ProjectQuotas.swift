@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Quotas of one project: changes of subscriptions (TOP-6, QUO-4), connections of its senders (QUO-3), and messages of
-// its devices (QUO-2), and registrations (REG-8). The quotas are kept only in memory, so a broker begins with full buckets.
-// A project may have a rate of its own for changes and for registrations. The caller names the rate, and a full bucket
-// takes the place of a bucket of another rate.
+// A project's quotas: changes of subscriptions (TOP-6, QUO-4), connections of senders (QUO-3), messages from devices (QUO-2)
+// and registrations (REG-8). They are only in memory, so a broker starts with full buckets. For changes and registrations
+// a project may have its own rate. The caller names it, and if the rate has changed, a full bucket replaces the old one.
 //
-// The engine takes from the quotas in transactions that may fail. The loops count connections. Questions about the
-// remaining amounts come from other threads. The lock is taken once for a request or a connection, never for a
-// message to devices. Rests on TokenBucket.
+// The engine takes from the quotas in transactions that may fail, loops count connections, and other threads ask what is
+// left. The lock is taken once per request or connection, never for a message to devices. Rests on TokenBucket.
 
 package import MartletBase
 import Synchronization
 
-/// The remaining amount of one quota.
+/// What is left of a quota.
 package struct QuotaAmount: Sendable, Hashable {
     /// The name of the limit in a broker's configuration.
     package var name: String
-    /// Amount of the quota when nothing is taken.
+    /// The whole quota.
     package var limit: UInt64
-    /// Amount that the project can take now.
+    /// What the project can take now.
     package var remaining: UInt64
-    /// Milliseconds until the whole amount is back if no more is taken; nil if the time cannot be predicted.
+    /// Milliseconds until all of it is back if no more is taken; nil if nobody can tell.
     package var untilFullMilliseconds: UInt64?
 }
 
@@ -36,7 +34,7 @@ package final class ProjectQuotas: Sendable {
 
     private struct State {
         var projects: [ProjectNumber: Project] = [:]
-        /// The buckets from which the present transaction took, as they were before; nil: the bucket was full.
+        /// The buckets that this transaction took from, as they were before; nil if it was full.
         var before: [ProjectNumber: Project] = [:]
 
         mutating func keepBefore(_ project: ProjectNumber) {
@@ -45,15 +43,14 @@ package final class ProjectQuotas: Sendable {
         }
     }
 
-    /// Retry delay while the maximum of sender connections is open, in milliseconds. The end of an open connection
-    /// cannot be predicted.
+    /// Retry delay in milliseconds while too many sender connections are open. Nobody can tell when one will close.
     private static let connectionsFullMilliseconds: UInt64 = 1000
 
     private let limitsInForce: Mutex<MailboxLimits>
     private var limits: MailboxLimits { limitsInForce.withLock { $0 } }
     private let state = Mutex(State())
 
-    /// OPS-7: the nodes that share the limits on connections; nil: the broker is alone.
+    /// The nodes that share the limits on connections; nil for a lone broker (OPS-7).
     private let nodes: NodeCount?
 
     /// Makes quotas with full buckets, because the quotas are not stored.
@@ -82,9 +79,9 @@ package final class ProjectQuotas: Sendable {
 
     // MARK: Changes of subscriptions
 
-    /// Takes changes of subscriptions from a project's bucket, all `count` of them or none.
-    /// - Parameter perSecond: the project's quota; 0: unlimited.
-    /// - Throws: `MartletError` with a retry delay if the bucket has too few.
+    /// Takes changes of subscriptions from a project's bucket: all `count` of them, or none.
+    /// - Parameter perSecond: the project's quota; 0 if unlimited.
+    /// - Throws: `MartletError` with a retry delay if the bucket hasn't enough.
     func takeTopicChanges(
         _ count: Int, in project: ProjectNumber, perSecond: Int, at now: Instant
     ) throws(MartletError) {
@@ -100,7 +97,7 @@ package final class ProjectQuotas: Sendable {
     }
 
     /// Takes from a bucket that is full again after a second.
-    /// - Returns: 0 if `count` was taken; else the milliseconds until a repetition can succeed.
+    /// - Returns: 0 if `count` was taken, otherwise the milliseconds until it makes sense to try again.
     private func take(
         _ count: Int, from bucket: WritableKeyPath<Project, TokenBucket?>,
         of project: ProjectNumber, perSecond: Int, at now: Instant
@@ -151,8 +148,8 @@ package final class ProjectQuotas: Sendable {
 
     // MARK: Messages of devices
 
-    /// QUO-2: checks that the project's bucket has a message left, without taking one. Only the committer takes
-    /// messages, so the bucket still has the message afterwards.
+    /// Checks that the project's bucket has a message left, without taking it (QUO-2). Only the committer takes any, so it
+    /// will still be there.
     func checkUpstream(in project: ProjectNumber, at now: Instant) throws(MartletError) {
         let perMinute = limits.upstreamPerMinute
         guard perMinute > 0 else { return }
@@ -184,8 +181,8 @@ package final class ProjectQuotas: Sendable {
 
     // MARK: Connections of senders
 
-    /// QUO-3: counts the connection of a sender that has authenticated, from now until `senderLeft`.
-    /// - Throws: `MartletError` with a retry delay if the connection is refused. A refused connection is not counted.
+    /// Counts an authenticated sender's connection, from now until `senderLeft` (QUO-3).
+    /// - Throws: `MartletError` with a retry delay if it is refused, in which case it isn't counted.
     package func senderConnects(
         to project: ProjectNumber, at now: Instant
     ) throws(MartletError) {

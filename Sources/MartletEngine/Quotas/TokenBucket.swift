@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A token bucket with a single holder (QUO-3, QUO-4), exact to the unit. The bucket stores the units that are
-// missing, and the instant of the count. The devices' buckets (QUO-1) use equal arithmetic in less memory. Rests on
-// RateLimit.
+// A token bucket with one holder (QUO-3, QUO-4), exact to the unit. It stores how many units are missing, and as of when.
+// Devices' buckets (QUO-1) work the same way in less memory. Rests on RateLimit.
 
 package import MartletBase
 
 /// A bucket of `count` tokens. All may be taken at once, and they come back steadily within `milliseconds`.
 package struct TokenBucket: Sendable {
-    /// Bound of a span, so that any count has a whole number of units in 64 bits.
+    /// Longest span: with it any count has a whole number of units in 64 bits.
     private static let spanMax: UInt64 = 1 << 62
 
     /// Tokens of the full bucket.
     let count: Int
     private let limit: RateLimit
-    /// Missing tokens, in units of the limit. The value exceeds the span after a request for more tokens than the
-    /// bucket holds.
+    /// Missing tokens, in units of the limit. More than the span if more was taken at once than the bucket holds.
     private var missing: UInt64 = 0
     private var last: Instant
 
@@ -27,11 +25,9 @@ package struct TokenBucket: Sendable {
         last = now
     }
 
-    /// Takes `count` tokens, or none. A request for more tokens than the bucket holds succeeds if the bucket is full.
-    /// Its tokens all come back before the next request succeeds, so in the long run no more tokens are taken than
-    /// come back.
-    /// - Returns: 0 if the tokens were taken; else the milliseconds until a repetition can succeed, if no others are
-    ///   taken.
+    /// Takes `count` tokens, or none. If that is more than the bucket holds, it works when the bucket is full. All of them
+    /// have to come back before anything else can be taken, so in the long run no more is taken than comes back.
+    /// - Returns: 0 if they were taken, otherwise the milliseconds until trying again can work, if nobody takes any meanwhile.
     package mutating func take(_ count: Int = 1, at now: Instant) -> UInt64 {
         invariant(count >= 0, "A bucket gives no fewer than no tokens.")
         pass(to: now)
@@ -56,7 +52,7 @@ package struct TokenBucket: Sendable {
     private mutating func pass(to now: Instant) {
         let elapsed = UInt64(max(0, now.rawValue - last.rawValue))
         last = now
-        // A time beyond 64 bits of units fills any bucket.
+        // If the units don't fit into 64 bits, it was long enough to fill any bucket.
         let (units, isTooMany) = elapsed.multipliedReportingOverflow(by: limit.unitsPerMillisecond)
         missing -= isTooMany ? missing : min(missing, units)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Keeps the receipts of messages whose senders asked for them, until a sender takes them (RCP-1, RCP-2). A device reports each
-// kind of receipt once per message. Rests on the ledgers.
+// Keeps receipts that a sender asked for until one takes them (RCP-1, RCP-2). A device reports each kind once per message.
+// Rests on the ledgers.
 
 import MartletBase
 import MartletRows
@@ -24,9 +24,8 @@ extension Engine {
             sequence.isStored
             ? streamID > 0 && sequence <= last
             : NotStoredNumbers.instant(of: sequence) <= now
-        // The store knows the recipients of a message while it keeps their list. A short list is always kept. If the
-        // list is gone, as for an expired fanout or a message that was never stored, any instance of the project is
-        // accepted as a recipient.
+        // We know a message's recipients as long as the store keeps their list; a short one it always keeps. If the list is
+        // gone, as for an expired fanout or a message that was never stored, believe any instance of the project.
         var isRecipient = mayExist
         if mayExist {
             isRecipient =

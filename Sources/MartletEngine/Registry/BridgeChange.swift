@@ -8,22 +8,21 @@ package import MartletRows
 
 /// A change of a bridge.
 package enum BridgeChange: Sendable {
-    /// Gives an instance an address. With a holder, the change applies only while the ordinal belongs to the holder. An
-    /// instance that had the address before has no address any more, because a service has one address for an
-    /// installation.
+    /// Gives an instance an address; if a holder is given, only while the ordinal belongs to it. Whoever had the address
+    /// before loses it, because a service has one address per installation.
     case setAddress(project: ProjectNumber, ordinal: Ordinal, holder: Holder?, BridgeAddress)
     /// Removes the address of an instance.
     case removeAddress(project: ProjectNumber, ordinal: Ordinal, holder: Holder?)
-    /// REG-3: a push service says that an address is gone. Unregisters an instance whose only way was the address, and
-    /// removes the address of another. An instance that has a new address meanwhile keeps everything.
+    /// A push service says that an address is gone (REG-3). If that was the only way to the instance, it is unregistered,
+    /// otherwise it loses the address. If it has a new address by now, nothing happens.
     case end(project: ProjectNumber, ordinal: Ordinal, holder: Holder, BridgeAddress)
-    /// REP-1: a push service refused a message for an instance, for good.
+    /// A push service refused an instance's message for good (REP-1).
     case refuse(BridgeRefusal)
     /// Adds a key, or replaces the key with the same ID.
     case putKey(project: String, BridgeKey)
     case removeKey(project: String, kind: BridgeKind, id: String)
 
-    /// The project of the changed instance; nil: an administrator changes keys.
+    /// The changed instance's project; nil if an administrator changes keys.
     var project: ProjectNumber? {
         switch self {
         case .setAddress(let project, _, _, _), .removeAddress(let project, _, _),
@@ -75,7 +74,7 @@ package struct BridgeRefusal: Sendable {
     }
 }
 
-/// A committed change that the doors to push services hear of.
+/// A committed change, for the doors to push services.
 package enum BridgeNews: Sendable, Hashable {
     /// The address of an instance changed, or the instance has no address any more.
     case instance(ProjectNumber, Ordinal)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Remembers the projects whose keys a push service refuses (GW-11). The door to push services notes them, and a sender to an
-// instance that has no other way is refused. The notes live in memory, because a broker that starts again tries the keys
-// again. Without a note, a send to a token reads one number. Rests on BridgeKind.
+// Remembers the projects whose keys a push service refuses (GW-11). The door to push services notes them, and whoever sends to
+// an instance that can be reached no other way is refused. Only in memory: a broker that restarts tries the keys again. As
+// long as there are no notes, a send to a token reads a single number. Rests on BridgeKind.
 
 package import MartletBase
 import MartletRows
@@ -15,8 +15,8 @@ package final class BridgeFaults: Sendable {
 
     package init() {}
 
-    /// Notes that a push service refuses a project's keys, or takes them again.
-    /// - Parameter reason: the service's word; nil: the keys are good.
+    /// A push service refuses a project's keys, or accepts them again.
+    /// - Parameter reason: what the service says; nil if the keys are good.
     /// - Returns: whether that is news.
     package func note(
         _ reason: String?, of kind: BridgeKind, in project: ProjectNumber
@@ -41,7 +41,7 @@ package final class BridgeFaults: Sendable {
 
     var isEmpty: Bool { count.load(ordering: .acquiring) == 0 }
 
-    /// Why a service refuses the keys of a project; nil: the keys are good, as far as known.
+    /// Why a service refuses a project's keys; nil if they are good as far as we know.
     package func reason(of kind: BridgeKind, in project: ProjectNumber) -> String? {
         isEmpty ? nil : reasons.withLock { $0[project]?[kind] }
     }

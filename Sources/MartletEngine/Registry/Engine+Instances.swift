@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Registration and unregistration of instances (REG-1, REG-3, REG-7), and new tokens (REG-4).
+// Registers and unregisters instances (REG-1, REG-3, REG-7), and gives them new tokens (REG-4).
 //
-// An ordinal is free again as soon as its holder has unregistered. No set has the ordinal any more. The recipient
-// sets of older messages are never rewritten and may still have its bit, but the next holder's watermark starts at
-// the project's last sequence, above all these messages. Unregistration takes a sequence of its own, so messages that
-// are not stored lie below the next holder's watermark too. Rests on the ledgers.
+// An ordinal is free as soon as its holder has unregistered, when no set has it any more. The recipient sets of older messages
+// are never rewritten and may still have its bit, but the next holder's watermark starts at the project's last sequence,
+// above all of them. Unregistering takes a sequence itself, so messages that aren't stored lie below that watermark too. Rests
+// on the ledgers.
 
 import MartletBase
 import MartletBits
@@ -87,8 +87,7 @@ extension Engine {
                 ticket.digest, expires: ticket.expires, in: project.number)
             try storage.registrations.putGrants(ticket.topics, of: ordinal, in: project.number)
         }
-        // The first departure of an instance: it sets `seen`, and names connection 0, because there was no
-        // connection.
+        // An instance's first departure. It sets `seen`, and names connection 0, because there was none.
         let seen = Acknowledgement(
             project: project.number, ordinal: ordinal, through: LaneMarks(project.lastSequence),
             departure: Acknowledgement.Departure(
@@ -102,7 +101,7 @@ extension Engine {
         return .registered(instance, project)
     }
 
-    /// GW-13: a channel has one instance, and a user agent a bounded number of channels.
+    /// A channel has one instance, and a user agent may only have so many channels (GW-13).
     private func refusal(
         of channel: AgentChannel, in project: Project, _ storage: borrowing Transaction
     ) throws(StorageError) -> MartletError? {
@@ -155,8 +154,8 @@ extension Engine {
         return .unregistered(project: number, ordinal: ordinal, holder: instance.holder)
     }
 
-    /// REG-3: unregisters the holder of a token. The token is looked up in the same transaction, so no other command
-    /// comes between look-up and unregistration.
+    /// Unregisters a token's holder (REG-3). Looks the token up in the same transaction, so no other command can come in
+    /// between.
     mutating func unregister(
         token: String, in number: ProjectNumber, now: Instant,
         _ storage: borrowing Transaction
@@ -173,7 +172,7 @@ extension Engine {
         return try unregister(ordinal, of: nil, in: number, now: now, storage)
     }
 
-    /// REG-4: gives an instance a new token. Topics, groups, sets and mailbox stay, because the ordinal stays.
+    /// Gives an instance a new token (REG-4). Topics, groups, sets and mailbox stay, because its ordinal does.
     func rotate(
         _ ordinal: Ordinal, of holder: Holder, in number: ProjectNumber, to token: Token,
         _ storage: borrowing Transaction
@@ -188,7 +187,7 @@ extension Engine {
         return .rotated(token)
     }
 
-    /// The sets with the instance as a member from registration to unregistration.
+    /// The sets that an instance is in from its registration to its end.
     static func standingSets(of instance: Instance) -> [InstanceSet] {
         [.everyone, .platform(instance.platform), .app(instance.app)]
     }

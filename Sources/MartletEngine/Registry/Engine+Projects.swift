@@ -83,8 +83,8 @@ extension Engine {
         return .project(project)
     }
 
-    /// OPS-2: gives a project limits of its own, or takes them back. A change holds from this transaction on: what the
-    /// project has beyond a lower limit stays, and nothing is added to it.
+    /// Gives a project its own limits, or takes them back (OPS-2). From this transaction on: what it has beyond a lower limit
+    /// stays, but nothing is added.
     func changeLimits(
         _ changes: [ProjectLimitChange], of project: Project, in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
@@ -155,7 +155,7 @@ extension MartletError {
             """, field: limit.name)
     }
 
-    /// The refusal of one more key or app of a project.
+    /// Refuses one more key or app.
     static func tooMany(_ nouns: String, _ count: Int, field: String) -> MartletError {
         MartletError(
             .resourceExhausted, "The project has \(count) \(nouns); no more are allowed.",

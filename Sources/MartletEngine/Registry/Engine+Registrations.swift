@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who may register (REG-7), and an administrator's changes of policies, keys and apps (REG-8). The loop checks a new
-// device on a snapshot first, so strangers do not reach the committer. The transaction of the registration checks
-// again, because a key may be revoked and a ticket used meanwhile. Rests on the ledgers.
+// Decides who may register (REG-7), and changes policies, keys and apps for an administrator (REG-8). The loop first checks a
+// new device on a snapshot, so that strangers never reach the committer. The registration's transaction checks again, because
+// a key may have been revoked, or a ticket used, in between. Rests on the ledgers.
 
 package import MartletBase
 package import MartletRows
@@ -265,13 +265,13 @@ extension Engine {
 }
 
 extension MartletError {
-    /// REG-10: the refusal of a new device that has proved nothing. It is the same for each policy and for a project that
-    /// does not exist, so a stranger does not learn which projects there are.
+    /// Refuses a new device that has proved nothing. The same for every policy, and for a project that doesn't exist;
+    /// otherwise the answer would reveal which projects there are (REG-10).
     package static let notAdmitted = notAdmitted(
         "No project of this ID takes the device: it presents the project's registration key ('martlet "
             + "registration-key'), or a ticket of the app's server where the project wants one.")
 
-    /// REG-7: the refusal of a new device whose ticket is signed, or is none.
+    /// Refuses a new device whose ticket is properly signed, or isn't a ticket at all (REG-7).
     package static func notAdmitted(_ message: String) -> MartletError {
         MartletError(.permissionDenied, message, field: "registration")
     }

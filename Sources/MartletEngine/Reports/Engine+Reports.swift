@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts a message by app when it is accepted (REP-1), and finds the instances that have not received an earlier message
-// (REP-2). REP-2: an audience of instances that have not received an earlier message. Rests on Audiences.
+// Counts a message by app when it is accepted (REP-1), and finds the instances that haven't received an earlier one (REP-2).
+// Rests on Audiences.
 
 import MartletBase
 import MartletBits

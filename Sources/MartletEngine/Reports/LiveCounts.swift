@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts messages that are not stored (REP-1, TTL-2). The store has no rows of these messages, so their counts gather in
-// memory until the committer's next transaction, a second later at most. A crash loses the gathered counts. Rests on
-// ReportCounts.
+// Counts messages that aren't stored (REP-1, TTL-2). They have no rows, so their counts gather in memory until the committer's
+// next transaction, at most a second later. A crash loses what has gathered. Rests on ReportCounts.
 
 package import MartletBase
 package import MartletRows

@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fixes the instances behind a waiting message's tokens when the message is accepted (REG-4). A scheduled or deferred message
-// may be sent long after acceptance, and a device may have a new token by then. The message is still for the device's
-// instance. So the store keeps the ordinal and its holder beside each token, and the token is not looked up again. After an
-// instance has unregistered, neither the next holder of its ordinal nor a new owner of its token gets the message. Rests on
-// the ledgers.
+// Remembers whose the tokens of a waiting message were when it was accepted (REG-4). A scheduled or deferred message may be
+// sent much later, and by then a device may have a new token, but the message is still for it. So the store keeps ordinal and
+// holder beside each token, which isn't looked up again. If the instance unregisters, neither the ordinal's next holder nor a
+// new owner of the token gets the message. Rests on the ledgers.
 
 import MartletBase
 import MartletRows
 
-/// An instance, by values that a new token does not change.
+/// An instance, identified by what a new token doesn't change.
 struct Addressee: Hashable {
     var ordinal: Ordinal
     var holder: Holder
 }
 
 struct Addressees {
-    /// An element for each token of the target, in order; nil: the token named no instance. Empty: not known.
+    /// One for each token of the target, in order; nil if it was nobody's. Empty if not known.
     let inOrder: [Addressee?]
     private let byToken: [String: Addressee]
 
-    /// The value for a message that is sent at once: its tokens are looked up.
+    /// For a message that is sent at once: its tokens are looked up.
     static let unknown = Addressees([], of: .token(""))
 
-    /// - Parameter inOrder: an element for each token of the target, or empty.
+    /// - Parameter inOrder: one for each token of the target, or empty.
     init(_ inOrder: [Addressee?], of target: SendCommand.Target) {
         self.inOrder = inOrder
         byToken = Dictionary(
@@ -31,7 +30,7 @@ struct Addressees {
             uniquingKeysWith: { first, _ in first })
     }
 
-    /// Looks up the present instances of a target's tokens.
+    /// Looks up whose a target's tokens are now.
     init(
         of target: SendCommand.Target, in project: ProjectNumber,
         _ storage: borrowing Transaction
@@ -50,7 +49,7 @@ struct Addressees {
         self.init(found, of: target)
     }
 
-    /// The instance of a token; nil: the token must be looked up.
+    /// A token's instance; nil if it must be looked up.
     subscript(token: String) -> Addressee? { byToken.isEmpty ? nil : byToken[token] }
 }
 

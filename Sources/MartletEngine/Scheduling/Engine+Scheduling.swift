@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Accepts scheduled messages, and sends them when they are due (MSG-10). A fault of a message is reported at acceptance. The
-// number comes from the project's sequences at acceptance. The audience is computed at sending, except that a token stands for
-// its instance at acceptance (see Addressees). The place among the stored messages is given at sending. The time to live
-// counts from the scheduled instant.
+// Accepts scheduled messages, and sends them when they are due (MSG-10). At acceptance a message is checked, and gets its
+// number from the project's sequences. Everything else happens when it is sent: its audience is worked out (though a token
+// stands for the instance that had it at acceptance, see Addressees), and it gets its place among the stored messages. Its
+// time to live counts from the scheduled instant.
 //
-// A device over its quota at sending (QUO-1) is left out, as in any fanout. If the project has no room at sending,
-// the message is deferred (see Engine+Admission). Rests on Engine+Send.
+// A device that is over its quota by then is left out, as in any fanout (QUO-1). If the project has no room, the message is
+// deferred (see Engine+Admission). Rests on Engine+Send.
 
 package import MartletBase
 package import MartletRows
 
-/// The result of a step of due work.
+/// What a step of due work did.
 package struct Advance: Sendable {
-    /// Outcomes of messages. The loops are told once the transaction is durable, as for commands.
+    /// Messages' outcomes. As with commands, loops hear of them once the transaction is durable.
     package var outcomes: [Outcome]
-    /// Whether more work is due now. The caller continues in another transaction.
+    /// Whether more is due now, for another transaction.
     package var hasMore: Bool
 
     package init(outcomes: [Outcome], hasMore: Bool) {
@@ -36,11 +36,10 @@ extension Engine {
     /// REG-8: rows of a step that stand for the unregistration of one instance of a deleted app.
     private static let rowsPerInstance = 32
 
-    /// Does a bounded part of the due work. The caller calls `advance` before each batch of commands, in the
-    /// transaction of the batch, and at least once a second.
-    /// - Parameter commandCount: the commands of the batch. More commands allow more rows, so due work keeps up with
-    ///   new messages.
-    /// - Throws: `StorageError` if the store fails. The transaction must then be abandoned.
+    /// Does a bounded part of the work that is due. Call it before each batch of commands, in the same transaction, and at
+    /// least once a second.
+    /// - Parameter commandCount: how many commands the batch has. The more, the more rows, so that due work keeps up.
+    /// - Throws: `StorageError` if the store fails. Then abandon the transaction.
     package mutating func advance(
         now: Instant, commandCount: Int = 0, in storage: borrowing Transaction
     ) throws(StorageError) -> Advance {
@@ -56,7 +55,7 @@ extension Engine {
         }
         advance.hasMore = try storage.connections.endAllLost(now: now, rowsMax: rowsMax)
         invariant(hasBegun, "A run of the broker begins before its due work.")
-        // Inactivity comes first, because it decides who gets the messages sent in the step (STO-2).
+        // Inactivity first: it decides who gets the messages of this step (STO-2).
         if try storage.sweeping.isInactivityDue(now: now, limits: limits) {
             audiences.lastTopic?.forgetDistributions()
         }
@@ -68,7 +67,7 @@ extension Engine {
         advance.outcomes = emptied
         if try storage.apps.nextLeaving() != nil { advance.hasMore = true }
         guard !isShortOfRoom else { return advance }
-        // Deferred messages come first: a scheduled message that becomes due now waits behind them.
+        // Deferred messages first: a scheduled one that is due now waits behind them.
         advance.outcomes += try beginDeferred(Self.sendsPerStep, now: now, storage)
         for _ in 0..<Self.sendsPerStep {
             guard let due = try storage.scheduled.next(dueAt: now) else { break }
@@ -136,22 +135,22 @@ extension Engine {
     }
 
     /// Sends a scheduled or deferred message.
-    /// - Parameter isLate: the message was deferred. Its now-or-never variants are over (TTL-2).
+    /// - Parameter isLate: it was deferred, so its now-or-never variants are over (TTL-2).
     mutating func send(
         _ due: ScheduledMessage, isLate: Bool = false, now: Instant,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        // A message may wait for longer than its time to live, or the broker may have been stopped for longer.
+        // It may have waited for longer than its time to live, or the broker may have been down for longer.
         try send(due, ending: .expired, now: now, storage) {
             (isLate || $0.isStored) && $0.expires <= now
         }
     }
 
-    /// Sends the variants of a waiting message that are not over, and ends the others. No sender waits for the answer,
-    /// so the report alone tells what became of the message: also if nobody is left who could get it (REP-4).
+    /// Sends a waiting message's variants that aren't over, and ends the others. No sender is waiting for the answer, so only
+    /// the report tells what became of the message, even if nobody is left to get it (REP-4).
     /// - Parameters:
-    ///   - event: the outcome of the instances whose variant is over.
-    ///   - isOver: whether a variant has ended before it could be sent.
+    ///   - event: the outcome for instances whose variant is over.
+    ///   - isOver: whether a variant ended before it could be sent.
     private mutating func send(
         _ waiting: ScheduledMessage, ending event: ReportEvent, now: Instant,
         _ storage: borrowing Transaction, where isOver: (DispatchVariant) -> Bool
@@ -181,7 +180,7 @@ extension Engine {
                     in: project.number, storage)
             }
         } catch {
-            // Whom the message was for is gone.
+            // Whoever it was for is gone.
             _ = try error.refusal()
             dispatch.variants.removeAll(where: isOver)
         }
@@ -189,8 +188,8 @@ extension Engine {
             dispatch, to: recipients, of: target, beside: ended, in: project, now: now, storage)
     }
 
-    /// REP-2: checks at the acceptance of a message that will wait that its earlier message has a report. An earlier
-    /// message that waits itself will have one.
+    /// Checks, when a message is accepted that will wait, that the earlier message it names has a report, or will have one
+    /// because it is waiting itself (REP-2).
     func checkEarlier(
         _ number: UInt64?, in project: ProjectNumber, _ storage: borrowing Transaction
     ) throws(Obstacle) {
@@ -202,10 +201,10 @@ extension Engine {
         throw .refusal(.noEarlierReport)
     }
 
-    /// MSG-10: cancels a message. Recipients without the message will not get it. A message that waits is for whom it
-    /// would be for if it were sent now, and all of them count as cancelled (REP-4).
-    /// - Returns: `cancelled`; `refused` if the broker does not know the message, because the message never existed,
-    ///   is with all recipients, has expired, or was now or never.
+    /// Cancels a message (MSG-10): whoever hasn't got it won't. If it is still waiting, everybody counts as cancelled who
+    /// would get it if it were sent now (REP-4).
+    /// - Returns: `cancelled`, or `refused` if the broker doesn't know it: it never existed, everybody has it, it has expired,
+    ///   or was now or never.
     mutating func cancel(
         _ messageNumber: UInt64, in number: ProjectNumber, now: Instant,
         _ storage: borrowing Transaction
@@ -225,7 +224,7 @@ extension Engine {
                 field: "message"))
     }
 
-    /// Removes a scheduled or deferred message; nil if none of the number waits.
+    /// Removes a scheduled or deferred message; nil if no message of this number is waiting.
     private mutating func takeWaiting(
         _ messageNumber: UInt64, in number: ProjectNumber, _ storage: borrowing Transaction
     ) throws(StorageError) -> ScheduledMessage? {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Subscriptions (TOP-1 … TOP-7, TOP-10, TOP-11). A transaction keeps two indexes equal: the topic's set of ordinals, and the
-// instance's list of topics. The list decides whether a request changes anything. A request rewrites each set once,
-// whatever the number of tokens. Each item of a request counts against the project's quota (TOP-6), also without a
-// change. A request refused as a whole counts nothing.
+// Changes subscriptions (TOP-1 … TOP-7, TOP-10, TOP-11). A transaction keeps two indexes in step: a topic's set of ordinals,
+// and an instance's list of topics. The list decides whether anything changes. However many tokens a request has, it rewrites
+// each set once. Each item counts towards the project's quota, even if it changes nothing (TOP-6); a request that is refused
+// as a whole counts nothing.
 //
-// A request for many tokens is applied in steps, and the rest may be left to later transactions after each step. The
-// reason is that all projects share the committer's transactions, and a thousand tokens take some milliseconds. The
-// first step takes the quota for all tokens. The answer comes with the last step. A crash between steps leaves part
-// of an unanswered request applied, and a repetition of the request changes nothing twice (TOP-7). Rests on the
-// ledgers and ProjectQuotas.
+// A request for many tokens is applied in steps, and after each the rest may be left to later transactions, because all
+// projects share the committer's transactions and a thousand tokens take some milliseconds. The first step takes the quota
+// for all, and the answer comes with the last. After a crash in between, part of an unanswered request has been applied;
+// repeating the request changes nothing twice (TOP-7). Rests on the ledgers and ProjectQuotas.
 
 import MartletBase
 import MartletRows
@@ -35,7 +34,7 @@ extension Engine {
             return .refused(
                 MartletError(.unregistered, "The instance is not registered.", field: "token"))
         }
-        // The device's own bucket comes first: a refused device takes nothing from the project's (TOP-11).
+        // The device's own bucket first: if it is refused, it takes nothing from the project's (TOP-11).
         if let delay = topicRates.delay(names.count, ordinal, in: number, at: now) {
             return .refused(tooManyChanges(after: delay))
         }
@@ -58,7 +57,7 @@ extension Engine {
             let isSubscribed = topic.map { numbers.containsSorted($0.number.rawValue) } ?? false
             switch change {
             case .subscribe where !isSubscribed:
-                // TOP-7: to repeat a subscription that the instance has needs no right and no room.
+                // Repeating a subscription that it has takes neither permission nor room (TOP-7).
                 guard choice.policy.allows(name, grants: choice.grants) else {
                     result.failures.append(.init(index: index, word: .permissionDenied))
                     continue
@@ -99,7 +98,7 @@ extension Engine {
         project.limits[.topicChangesPerSecond] ?? limits.topicChangesPerSecond
     }
 
-    /// TOP-10: the topics that an instance may join itself. Leaving is always allowed.
+    /// The topics that an instance may join itself. It may always leave (TOP-10).
     private func topicChoice(
         of ordinal: Ordinal, _ change: TopicOperation, in project: ProjectNumber,
         _ storage: borrowing Transaction
@@ -120,8 +119,7 @@ extension Engine {
             """, field: "topic", retryDelayMilliseconds: UInt32(clamping: milliseconds))
     }
 
-    /// Tokens between two questions whether the request goes on: some 100 microseconds. A request with at most 64
-    /// tokens is never split here.
+    /// After so many tokens, some 100 microseconds, we ask whether to go on. A request with no more is never split.
     private static var tokensPerStep: Int { 64 }
 
     /// TOP-4: changes one topic for up to 1000 tokens, or for as many of them as one transaction takes.
@@ -130,13 +128,13 @@ extension Engine {
         _ progress: TopicChangeProgress, now: Instant,
         _ storage: borrowing Transaction, _ goesOn: () -> Bool
     ) throws(StorageError) -> Outcome {
-        // Copies: between many exits, the compiler checks reads of a noncopyable value's properties for seconds.
+        // Copies: with this many exits, the compiler takes seconds to check reads of a noncopyable value's properties.
         let (limits, quotas) = (self.limits, self.quotas)
         guard var project = try storage.projects.project(number) else {
             return .refused(.noProject)
         }
         let tokensMax = project.limits[.tokensPerTopicRequest] ?? limits.tokensPerTopicRequestMax
-        // A request that goes on was within the limit when it came.
+        // If it goes on, it was within the limit when it came.
         guard !tokens.isEmpty, tokens.count <= tokensMax || progress.doneCount > 0 else {
             return .refused(
                 MartletError(
@@ -240,8 +238,8 @@ extension Engine {
                 project: number, topic: text, change: change, tokens: tokens, progress: rest))
     }
 
-    /// The order of the tokens by ordinal. Instances with neighbouring ordinals have their rows in the same pages, so
-    /// a split request writes fewer pages in each transaction if it follows this order.
+    /// The tokens in the order of their ordinals. Neighbours have their rows in the same pages, so a split request writes
+    /// fewer pages per transaction this way.
     /// - Returns: indexes of the tokens.
     private func inOrderOfOrdinals(
         _ tokens: [String], _ storage: borrowing Transaction
@@ -296,8 +294,8 @@ extension Engine {
         return topic.number
     }
 
-    /// Removes subscribers from a topic. The topic ends with its last subscriber, and its number is free at once,
-    /// because no instance's list has the number then.
+    /// Removes subscribers from a topic. With the last one the topic ends, and its number is free at once, because nobody's
+    /// list has it any more.
     /// - Parameter ordinals: sorted; all are subscribers.
     func leave(
         _ known: Topic, _ ordinals: [UInt32], _ project: inout Project,

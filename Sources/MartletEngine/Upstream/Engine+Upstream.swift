@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Accepts messages from devices to the senders of their project (UPS-1). A message is kept until a sender has taken the
-// message or the message expires, even if the device unregisters. A message with a time to live of 0 is handed at once to a
-// sender with room, and never kept. After a lost answer, a device repeats its message with the same ID, and gets the first
-// answer. Rests on the ledgers and UpstreamBook.
+// Accepts messages from devices to their project's senders (UPS-1). A message is kept until a sender has taken it or it
+// expires, even if the device unregisters. With a time to live of 0 it goes at once to a sender that has room, and is never
+// kept. If the answer gets lost, the device repeats the message with the same ID and gets the first answer again. Rests on the
+// ledgers and UpstreamBook.
 
 import MartletBase
 import MartletBits
@@ -81,8 +81,8 @@ extension Engine {
             fanouts: [])
     }
 
-    /// GRP-7: sends a device's message to the other members of a group that the device belongs to. The message is
-    /// like any message to the group, except that its `from` is the notification key.
+    /// Sends a device's message to the other members of its group (GRP-7). It is like any message to the group, except that
+    /// its `from` is the notification key.
     private mutating func acceptUpstream(
         _ message: UpstreamCommand, toGroup text: String, seconds: UInt32, from instance: Instance,
         in project: Project, now: Instant, _ storage: borrowing Transaction
@@ -162,7 +162,7 @@ extension Engine {
         }
     }
 
-    /// QUO-2: takes a message from the project's quota and from the device's quota, or from neither.
+    /// Takes a message from both the project's and the device's quota, or from neither (QUO-2).
     /// - Throws: `MartletError` with a retry delay if a quota is used up.
     private mutating func takeUpstreamQuotas(
         of instance: Instance, now: Instant
@@ -180,7 +180,7 @@ extension Engine {
         quotas.takeUpstream(in: instance.project, at: now)
     }
 
-    /// Removes messages that senders have acknowledged. A missing message was taken before, or has expired.
+    /// Removes messages that senders have acknowledged. If one is missing, it was taken before or has expired.
     func takeUpstream(
         _ numbers: [UInt64], in project: ProjectNumber,
         _ storage: borrowing Transaction

@@ -1,44 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Assigns the messages of devices to listeners (UPS-1). A message is with a single listener at a time. Only the committer's
-// thread hands out messages, after a transaction. Several threads would have to agree on the messages and on the turns of the
-// listeners, because listeners are on several loops, or belong to embedders without a connection. The committer is the first
-// to know of new and taken messages, wakes each loop anyway, and alone moves `readThrough`. A loop reports when a listener
-// comes or goes, and wakes the committer. So the lock is taken a few times for a batch, and never for a single message.
+// Hands devices' messages to listeners (UPS-1), each to one at a time. Only the committer's thread does this, after
+// a transaction. Listeners are on several loops, or belong to embedders without a connection, so several threads would have
+// to agree on messages and turns. The committer hears of new and taken messages first, wakes every loop anyway, and is the
+// only one to move `readThrough`. When a listener comes or goes, its loop reports it and wakes the committer. So the lock is
+// taken a few times per batch, never per message.
 //
-// OPS-7: the active node of a cluster hands out. The book of another node keeps the listeners of that node, names the
-// listeners to the active node, and hands messages of the active node on to the listeners.
+// In a cluster the active node hands out (OPS-7). Another node's book keeps that node's listeners, announces them to the
+// active node, and passes on what comes from there.
 //
-// The book is not stored. After a restart no listener has a message, and all unacknowledged messages are handed out
-// again.
+// The book isn't stored. After a restart no listener has anything, and everything unacknowledged is handed out again.
 //
-//     readThrough   messages up to here were handed out, and are
-//       held          with a listener, or were with several in turn, until acknowledgement;
-//       returned      or to be handed out again: the listener has left, or had the message for too long.
+//     readThrough   messages up to here were handed out. Each one is
+//       held          by a listener, or was by several in turn, until it is acknowledged,
+//       returned      or to be handed out again: its listener has left, or had it for too long.
 //
-// If a listener has had a message for too long, the listener never gets the message again, and the message still
-// takes a place in the listener's window. So a sender without acknowledgements gets a window of messages and no more.
-// Rests on UpstreamMessage.
+// A listener that has had a message for too long never gets it again, but it still takes a place in its window. So a sender
+// that acknowledges nothing gets a window of messages and no more. Rests on UpstreamMessage.
 
 package import MartletBase
 import Synchronization
 
-/// The listeners of a broker, and the messages with each listener.
+/// A broker's listeners, and what each of them has.
 package final class UpstreamBook: Sendable {
-    /// The way to a listener.
+    /// How to reach a listener.
     package enum Destination: Sendable {
-        /// A connection of a loop, by the loop's number. The loop finds the connection by the listener's number.
+        /// A connection on the loop of this number, which finds it by the listener's number.
         case loop(Int)
-        /// A function of an embedder, called on the thread that hands out. An empty array means the end of messages.
+        /// An embedder's function, called on the thread that hands out. An empty array means that no more will come.
         case caller(@Sendable ([UpstreamMessage]) -> Void)
-        /// OPS-7: a listener of another node of a cluster. The function hands the messages to the node.
+        /// Another node's listener, by a function that hands the messages to that node (OPS-7).
         case node(@Sendable ([UpstreamMessage]) -> Void)
 
         /// Whether the listener is of another node.
         var isOfNode: Bool { if case .node = self { true } else { false } }
     }
 
-    /// OPS-7: a change among the listeners of this node, for the node that hands out.
+    /// A change among our listeners, for the node that hands out (OPS-7).
     package enum Change: Sendable, Hashable {
         case listen(UInt64, to: ProjectNumber)
         case retire(UInt64, of: ProjectNumber, keeping: [UInt64])
@@ -62,8 +60,7 @@ package final class UpstreamBook: Sendable {
         var destination: Destination
         /// Messages handed to the listener and not acknowledged.
         var held: Set<UInt64> = []
-        /// The ends of terms, in the order of handing. Some acknowledged messages are still in the list. Messages
-        /// with ended terms are not.
+        /// When the terms end, in the order of handing. May contain acknowledged messages, but none whose term has ended.
         var terms: [(number: UInt64, ends: Instant)] = []
         /// Whether the listener gets no further message.
         var isRetired = false
@@ -76,7 +73,7 @@ package final class UpstreamBook: Sendable {
             terms = []
         }
 
-        /// - Returns: false if the listener has the message, or has had the message for too long.
+        /// - Returns: false if it has the message, or has had it for too long.
         mutating func take(_ number: UInt64, until ends: Instant) -> Bool {
             guard held.insert(number).inserted else { return false }
             invariant(
@@ -99,12 +96,11 @@ package final class UpstreamBook: Sendable {
         var readThrough: UInt64 = 0
         /// Whether there may be messages behind `readThrough`.
         var hasUnread = true
-        /// By message, the past and present listeners of the message. The last listener has the message, unless the
-        /// message is returned.
+        /// By message: who has had it. The last one still has it, unless it was returned.
         var held: [UInt64: [UInt64]] = [:]
         /// Messages to be handed out again, in order.
         var returned = ReturnedNumbers()
-        /// Accepted now-or-never messages. The next call of `handOut` hands them out or drops them.
+        /// Accepted now-or-never messages, which the next `handOut` hands out or drops.
         var passing: [UpstreamMessage] = []
 
         var hasWork: Bool {
@@ -161,7 +157,7 @@ package final class UpstreamBook: Sendable {
         }
     }
 
-    /// Removes a listener. Its unacknowledged messages are handed out again. The caller then wakes the committer.
+    /// Removes a listener; what it hasn't acknowledged is handed out again. Then wake the committer.
     package func leave(_ number: UInt64) {
         state.withLock { state in
             guard let listener = state.listeners.removeValue(forKey: number) else { return }
@@ -181,9 +177,9 @@ package final class UpstreamBook: Sendable {
         }
     }
 
-    /// Gives a listener no further message. The messages that the listener may still acknowledge stay with the listener
-    /// until `leave`, or until the end of their terms. The caller then wakes the committer.
-    /// - Parameter kept: the messages that stay; all others are handed out again at once.
+    /// Gives a listener no more messages. Those that it may still acknowledge stay with it until `leave`, or until their terms
+    /// end. Then wake the committer.
+    /// - Parameter kept: those that stay; all others are handed out again at once.
     package func retire(_ number: UInt64, keeping kept: Set<UInt64>) {
         state.withLock { state in
             guard var listener = state.listeners[number] else { return }
@@ -211,8 +207,8 @@ package final class UpstreamBook: Sendable {
 
     // MARK: Nodes of a cluster
 
-    /// OPS-7: forgets the messages of all listeners, because the node that hands out changes. The listeners of this node
-    /// stay, and listen to the next node.
+    /// Another node hands out from now on, so all listeners' messages are forgotten. Our listeners stay, and listen to that
+    /// node (OPS-7).
     /// - Parameter isRelaying: whether another node hands out from now on.
     package func beginAnew(isRelaying: Bool) {
         state.withLock { state in
@@ -256,8 +252,8 @@ package final class UpstreamBook: Sendable {
         state.withLock { state in
             guard state.isRelaying, var listener = state.listeners[number] else { return nil }
             listener.held.formUnion(numbers)
-            // Messages that another listener has acknowledged are unknown here. The node that hands out bounds the
-            // others to a window.
+            // We don't hear of what another listener has acknowledged. The rest is bounded to a window by the node that hands
+            // out.
             let excess = listener.held.count - 4 * Limits.upstreamWindow
             if excess > 0 { listener.held.subtract(listener.held.sorted().prefix(excess)) }
             state.listeners[number] = listener
@@ -265,7 +261,7 @@ package final class UpstreamBook: Sendable {
         }
     }
 
-    /// OPS-7: messages of this node's listeners were acknowledged. The node that hands out knows it by the row.
+    /// Our listeners' messages were acknowledged. The node that hands out knows that from the row (OPS-7).
     package func acknowledged(_ numbers: [UInt64], in project: ProjectNumber) {
         state.withLock { state in
             if state.isRelaying { state.forgetRelayed(numbers, in: project) }
@@ -284,8 +280,8 @@ package final class UpstreamBook: Sendable {
         }
     }
 
-    /// The messages handed to a listener and acknowledged by no listener, at most `Limits.upstreamWindow`. A message
-    /// that another listener acknowledged, or that has expired, is not among them.
+    /// What a listener was handed and nobody has acknowledged, at most `Limits.upstreamWindow`. Not what another listener has
+    /// acknowledged, or what has expired.
     package func held(by listener: UInt64) -> Set<UInt64> {
         state.withLock { $0.listeners[listener]?.held ?? [] }
     }
@@ -325,9 +321,9 @@ package final class UpstreamBook: Sendable {
     /// Whether a project may have messages to hand out.
     package var isDue: Bool { state.withLock { !$0.due.isEmpty } }
 
-    /// Hands out messages to listeners with room, a bounded number in each call.
-    /// - Parameter read: calls `UpstreamMessage.find` on a snapshot; nil if the store could not be read. The reading
-    ///   is repeated at the next check of terms.
+    /// Hands out messages to listeners that have room, a bounded number per call.
+    /// - Parameter read: calls `UpstreamMessage.find` on a snapshot; nil if the store couldn't be read, which is tried again at
+    ///   the next check of terms.
     /// - Returns: the messages for each listener, in the order of listeners.
     package func handOut(
         now: Instant, read: (UpstreamMessage.Wanted) -> UpstreamMessage.Found?
@@ -369,7 +365,7 @@ package final class UpstreamBook: Sendable {
                 else { break }
                 handings.add(message, to: listener, state.listeners[listener]!.destination)
             }
-            // A now-or-never message without a listener with room is dropped.
+            // No listener has room for these now-or-never messages, so they are dropped.
             project.passing = []
             var again: [UInt64: UInt64] = [:]
             for _ in 0..<project.returned.count {
@@ -448,8 +444,8 @@ package final class UpstreamBook: Sendable {
         }
     }
 
-    /// Returns messages with ended terms. Then marks all projects with work as due, because messages may have found
-    /// no room or could not be read.
+    /// Returns messages whose terms have ended. Then marks all projects that have work as due, because messages may have found
+    /// no room, or couldn't be read.
     private static func endTerms(_ state: inout State, _ now: Instant) {
         // The clock may be set back.
         guard now.rawValue - state.looked.rawValue >= lookMilliseconds || now < state.looked else {

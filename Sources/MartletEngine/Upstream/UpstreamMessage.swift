@@ -4,9 +4,9 @@
 // ordinal ‖ u64 start of the device key's digest ‖ u32 app number ‖ i64 accepted ‖ token (24 bytes) ‖ u16 bytes of the message
 // ID ‖ message ID ‖ message in wire form.
 //
-// By the time a sender is told, the instance may have a new token or may be unregistered, and its ordinal may have a
-// new holder. So the sender is told the instance's present token if the ordinal still has the same holder, and
-// otherwise the token at acceptance. Rests on the ledgers.
+// By the time a sender gets the message, the instance may have a new token, or be gone and its ordinal have another holder. So
+// the sender is told the present token if the holder is still the same, and otherwise the token at acceptance. Rests on the
+// ledgers.
 
 package import MartletBase
 package import MartletRows
@@ -25,13 +25,13 @@ package struct UpstreamCommand: Sendable {
     package var project: ProjectNumber
     /// Ordinal of the instance that sends.
     package var ordinal: Ordinal
-    /// Holder of the ordinal at the time of sending. The command is refused if the ordinal has another holder.
+    /// The ordinal's holder when it was sent. If the ordinal has another by now, the command is refused.
     package var holder: Holder
     /// Senders, or a group.
     package var target: Target
     /// The message ID that the device chose, 1 to 128 bytes.
     package var messageID: String
-    /// In seconds. 0: only if a sender can take the message at once; nil: the longest time.
+    /// In seconds. 0 if a sender must take the message at once; nil for the longest time.
     package var timeToLiveSeconds: UInt32?
     /// A valid message with only data, in wire form.
     package var body: [UInt8]
