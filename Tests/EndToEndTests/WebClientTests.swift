@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pages that use the web SDK of the original system, against a real `martlet`: each scenario of `web_clients.py` has
+// Pages that use FCM's web SDK, against a real `martlet`: each scenario of `web_clients.py` has
 // brokers of its own, as processes, and a push service of others in Python. Rests on Desk.
 
 import Foundation

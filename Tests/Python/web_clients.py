@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages that use the web SDK of the original system, against a real `martlet`.
+"""Pages that use FCM's web SDK, against a real `martlet`.
 
     web_clients.py MARTLET SERVICE_PYTHON [SCENARIO…]
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `deliveryData` (GW-7): daily figures about the messages of an Android app. The percentages have the names of the
-// original system; the exact counts behind the percentages stand beside them. Figures that Martlet does not count are
-// left out. Rests on Broker and GatewayCall+Pages.
+// `deliveryData` (GW-7): daily figures about an Android app's messages. The percentages have FCM's names, and the exact
+// counts stand beside them. What Martlet doesn't count is left out. Rests on Broker and GatewayCall+Pages.
 
 import Martlet
 
@@ -77,7 +76,7 @@ package enum DeliveryData {
         return .object(members)
     }
 
-    /// Counts with a name in the original system.
+    /// The counts that FCM has a name for.
     private static func outcomes(_ counts: DeliveryCounts) -> [String: UInt64] {
         [
             "delivered": counts.acknowledged,

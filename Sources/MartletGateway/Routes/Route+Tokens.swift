@@ -119,7 +119,7 @@ extension Gateway {
         }
     }
 
-    /// Audiences of a bearer token that its sender signed: a service of the original system, or this gateway.
+    /// Audiences of a bearer token that its sender signed: one of Google's services, or this gateway.
     private var serviceAudiences: Set<String> {
         var result = Assertion.services
         for url in configuration.tokenURLs {
