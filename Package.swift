@@ -168,20 +168,22 @@ let package = Package(
         .target(
             name: "MartletPush",
             dependencies: [
-                "MartletBase", "MartletCrypto", "MartletFiles", "MartletTransport", "MartletWire",
-                "COpenSSL", "AsyncHTTPClient", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
+                "MartletBase", "MartletClient", "MartletCrypto", "MartletFiles", "MartletTransport",
+                "MartletWire", "COpenSSL", "AsyncHTTPClient", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
             ]),
         .target(
             name: "MartletWebPush",
             dependencies: [
-                "Martlet", "MartletRows", "MartletWire", "MartletCrypto", "MartletTicket",
-                "MartletTransport", "MartletGateway", "MartletBridge", "MartletPush", "CoreMetrics",
+                "Martlet", "MartletClient", "MartletRows", "MartletWire", "MartletCrypto",
+                "MartletTicket", "MartletTransport", "MartletGateway", "MartletBridge",
+                "MartletPush", "CoreMetrics",
                 "Logging", "NIOCore", "NIOPosix", "NIOWebSocket",
             ]),
         .target(
             name: "MartletBridge",
             dependencies: [
-                "Martlet", "MartletBits", "MartletCrypto", "MartletEngine", "MartletFiles",
+                "Martlet", "MartletBits", "MartletClient", "MartletCrypto", "MartletEngine",
+                "MartletFiles",
                 "MartletPush", "MartletRows", "MartletTransport", "MartletWire", "AsyncHTTPClient",
                 "CoreMetrics", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
                 "ServiceLifecycle",

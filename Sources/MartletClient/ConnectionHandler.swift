@@ -214,7 +214,9 @@ final class ConnectionHandler: ChannelInboundHandler, BrokerLine {
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         end(
             error as? MartletError
-                ?? MartletError(.unavailable, "The connection failed (\(error)); try again."))
+                ?? MartletError(
+                    .unavailable,
+                    "The connection failed (\(NetworkFailure.words(error))); try again."))
     }
 
     // MARK: Frames

@@ -124,7 +124,8 @@ struct Dialer: Sendable {
                 owner.connectionClosed(
                     MartletError(
                         .unavailable,
-                        "No connection to \(target) (\(Self.reason(error))); is a broker there?"),
+                        "No connection to \(target) (\(NetworkFailure.words(error))); "
+                            + "is a broker there?"),
                     connection: attempt.connection)
             }
     }
@@ -153,14 +154,6 @@ struct Dialer: Sendable {
         next.left -= 1
         open(next, owner: owner)
         return true
-    }
-
-    /// Describes the error of the last address tried, without the surrounding error types.
-    private static func reason(_ error: any Error) -> String {
-        guard let error = error as? NIOConnectionError else { return "\(error)" }
-        if let single = error.connectionErrors.last { return "\(single.error)" }
-        if let unknown = error.dnsAError ?? error.dnsAAAAError { return "\(unknown)" }
-        return "no address"
     }
 }
 

@@ -7,6 +7,7 @@
 
 import AsyncHTTPClient
 package import MartletBase
+import MartletClient
 import MartletFiles
 package import MartletTransport
 import NIOCore
@@ -101,11 +102,16 @@ package final class PushClient: Sendable {
                 status: nil, reason: "no valid request: \(error.shortDescription)")
         } catch {
             lane.fail()
-            return .later(status: nil, reason: "no answer: \(error)", seconds: nil)
+            return .later(status: nil, reason: "no answer: \(Self.words(error))", seconds: nil)
         }
     }
 
-    /// Closes all connections. Requests in flight fail.
+    /// Why a request has no answer.
+    package static func words(_ error: any Error) -> String {
+        (error as? HTTPClientError)?.shortDescription ?? NetworkFailure.words(error)
+    }
+
+    /// Ends all connections. Requests under way fail.
     package func close() async {
         let lanes = state.withLock { state in
             state.isOpen = false

@@ -161,7 +161,7 @@ package actor APNsService: PushService {
             .later(reason: "\(host) has a private address", afterSeconds: nil)
         case Connecting.unknownHost(let host):
             .later(reason: "\(host) has no address", afterSeconds: nil)
-        default: .later(reason: "\(error)", afterSeconds: nil)
+        default: .later(reason: PushClient.words(error), afterSeconds: nil)
         }
     }
 

@@ -6,6 +6,7 @@
 
 import Logging
 import Martlet
+import MartletClient
 import MartletWire
 import NIOCore
 
@@ -219,7 +220,8 @@ final class DoorLink: ChannelInboundHandler {
     /// The broker couldn't be reached.
     func connectingFailed(_ error: any Error) {
         logger.warning(
-            "the door to push services cannot reach its broker", metadata: ["error": "\(error)"])
+            "the door to push services cannot reach its broker",
+            metadata: ["error": "\(NetworkFailure.words(error))"])
         end()
     }
 

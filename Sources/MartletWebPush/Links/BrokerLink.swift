@@ -5,6 +5,7 @@
 
 import Logging
 import Martlet
+import MartletClient
 import MartletWire
 import NIOCore
 
@@ -214,7 +215,9 @@ final class BrokerLink: ChannelInboundHandler {
 
     /// The broker couldn't be reached.
     func connectingFailed(_ error: any Error) {
-        logger.warning("Web Push cannot reach its broker", metadata: ["error": "\(error)"])
+        logger.warning(
+            "Web Push cannot reach its broker",
+            metadata: ["error": "\(NetworkFailure.words(error))"])
         end()
     }
 
