@@ -58,16 +58,19 @@ extension RootCommand {
     /// - Parameter parts: the parts that not every program has.
     package static func run(with parts: ProgramParts) -> Never {
         do throws(MartletError) { try ProcessStart.prepare() } catch {
-            Terminal.printError("martlet: \(error)")
+            Terminal.printError(FailureReport(error).text(asJSON: false))
             Glibc.exit(1)
         }
         Interrupt.prepareAll()
         ProgramParts.install(parts)
         Task {
             let code = await run()
-            guard code == EXIT_SUCCESS, let reason = Terminal.lostOutput else { Glibc.exit(code) }
-            Terminal.printError("martlet: \(Terminal.unprinted(reason))")
-            Glibc.exit(EXIT_FAILURE)
+            guard code == EXIT_SUCCESS else { Glibc.exit(code) }
+            do throws(MartletError) { try Terminal.requirePrinted() } catch {
+                Terminal.printError(FailureReport(error).text(asJSON: false))
+                Glibc.exit(EXIT_FAILURE)
+            }
+            Glibc.exit(code)
         }
         dispatchMain()
     }
@@ -75,36 +78,68 @@ extension RootCommand {
     /// Runs the command that was typed. ArgumentParser's own `main` does not see that its texts could not be printed.
     /// - Returns: the exit code.
     private static func run() async -> Int32 {
+        let typed = Array(CommandLine.arguments.dropFirst())
         do {
-            var arguments = try Settings.expanded(Array(CommandLine.arguments.dropFirst()))
-            if let first = arguments.first, !first.hasPrefix("-"), !isCommand(first) {
-                // With a flag for help, ArgumentParser would explain `martlet` and name no fault.
-                arguments.removeAll { ["-h", "--help"].contains($0) }
-            }
-            var command = try await asyncParseAsRoot(arguments)
+            try requireCommand(typed)
+            var command = try await asyncParseAsRoot(Settings.expanded(typed))
             if var command = command as? any AsyncParsableCommand {
                 try await command.run()
             } else {
                 try command.run()
             }
             return EXIT_SUCCESS
-        } catch let fault as Settings.Fault {
-            Terminal.printError("\(fault)")
-            return ExitCode.validationFailure.rawValue
         } catch {
-            let code = exitCode(for: error)
+            let code = (error as? Misuse).map { _ in .validationFailure } ?? exitCode(for: error)
             let text = fullMessage(for: error)
-            if !text.isEmpty {
-                if code.isSuccess { Terminal.print(text) } else { Terminal.printError(text) }
+            if code.isSuccess {
+                Terminal.print(text)
+            } else if !text.isEmpty {
+                let misuse =
+                    error as? Misuse ?? Misuse(message(for: error), help: addition(to: error))
+                Terminal.printError(FailureReport(misuse).text(asJSON: typed.contains("--json")))
             }
             return code.rawValue
         }
     }
+
+    /// ArgumentParser's own errors begin with their message; `FailureReport` gives all errors one beginning.
+    package static var _errorPrefix: String { "" }
+
+    /// What ArgumentParser adds to the message of an error: the option's help, and the usage.
+    private static func addition(to error: any Error) -> String {
+        let message = message(for: error)
+        let text = fullMessage(for: error)
+        return text.hasPrefix(message)
+            ? String(text.dropFirst(message.count).drop { $0 == "\n" }) : ""
+    }
+
+    /// Tells a mistyped command before its options are looked at: ArgumentParser reads on, and names the first option
+    /// behind it as unknown.
+    package static func requireCommand(_ words: [String]) throws(Misuse) {
+        var words = words[...]
+        if words.first == "help" { words.removeFirst() }
+        var command: any ParsableCommand.Type = RootCommand.self
+        var path = "martlet"
+        while let word = words.popFirst(), !word.hasPrefix("-") {
+            let commands = command.configuration.subcommands
+            guard !commands.isEmpty else { return }
+            guard let next = commands.first(where: { $0._commandName == word }) else {
+                throw Misuse(
+                    "There is no command '\(path) \(word)'."
+                        + Nearest.question(about: word, among: commands.map { $0._commandName }),
+                    help: "  See '\(path) --help' for all commands.")
+            }
+            command = next
+            path += " " + word
+        }
+    }
 }
 
-extension RootCommand {
-    private static func isCommand(_ name: String) -> Bool {
-        name == "help" || configuration.subcommands.contains { $0._commandName == name }
+extension ParsableArguments {
+    /// What an option is and takes, where a value was refused; else empty.
+    static func helpLine(for error: any Error) -> String {
+        fullMessage(for: error).split(separator: "\n").first { $0.hasPrefix("Help: ") }
+            .map { String($0) } ?? ""
     }
 }
 
@@ -122,6 +157,8 @@ extension ReportingCommand {
             throw code
         } catch let error as ValidationError {
             throw error
+        } catch let misuse as Misuse {
+            throw misuse
         } catch {
             Terminal.printError(FailureReport(error).text(asJSON: output.json))
             throw ExitCode.failure

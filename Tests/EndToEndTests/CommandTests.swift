@@ -50,6 +50,99 @@ struct CommandTests {
         #expect(try desk.run("key", "create", "--project", "tides", "--name", "-n").status == 0)
     }
 
+    @Test(
+        "OPS-1 all errors have one form: the program, the word, the sentence; or one object with --json",
+        arguments: [
+            (
+                "sned --project tides", 64,
+                "There is no command 'martlet sned'. Did you mean 'send'?"
+            ),
+            (
+                "topics --project tides --tokn t", 64,
+                "Unknown option '--tokn'. Did you mean '--token'?"
+            ),
+            ("topics --project tydes", 1, "There is no project 'tydes'. Did you mean 'tides'?"),
+            (
+                "project set tidse --weight 2", 1,
+                "There is no project 'tidse'. Did you mean 'tides'?"
+            ),
+            ("topics --project harbour", 1, "There is no such project"),
+            ("settings prot=0", 64, "There is no setting 'prot'. Did you mean 'port'?"),
+            ("serve --limit fanouts-deffered=1", 64, "Did you mean 'fanouts-deferred'?"),
+            ("restore . new", 1, "it has no manifest.json"),
+        ])
+    func form(line: String, status: Int32, sentence: String) throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        _ = try desk.run("project", "create", "tides")
+        let words = line.split(separator: " ").map { String($0) }
+        let text = desk.finish(try desk.start(words))
+        #expect(text.status == status && text.out.isEmpty, "\(text)")
+        #expect(text.err.contains(sentence), "\(text)")
+        #expect(text.err.starts(with: #/martlet: [A-Z_]+(?: \([^)]*\))?: /#), "\(text)")
+        struct Answer: Decodable {
+            struct Body: Decodable { var code, message: String }
+            var error: Body
+        }
+        let json = desk.finish(try desk.start(words + ["--json"]))
+        let answer = try JSONDecoder().decode(Answer.self, from: Data(json.err.utf8))
+        #expect(json.status == status && answer.error.message.contains(sentence), "\(json)")
+    }
+
+    @Test(
+        "OPS-1 a running broker's administrator is told the project that was meant, and a sender is not"
+    )
+    func meantProject() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        _ = try desk.run("project", "create", "tides")
+        let key = try desk.run("key", "create", "--project", "tides").out
+            .trimmingCharacters(in: .whitespacesAndNewlines)
+        let (broker, port) = try desk.serve()
+        defer {
+            broker.terminate()
+            _ = desk.finish(broker)
+        }
+        let meant = "Did you mean 'tides'?"
+        #expect(try desk.run("topics", "--project", "tides2").err.contains(meant))
+        let sender = try desk.run("topics", "--project", "tides2", "--key", key, "--port", port)
+        #expect(sender.status == 1 && !sender.err.contains(meant), "\(sender)")
+        let device = try desk.run(
+            "listen", "--project", "tides2", "--app", "com.example.tides", "--timeout", "5")
+        #expect(device.status == 1 && device.err.contains(meant), "\(device)")
+        #expect(
+            !FileManager.default.fileExists(
+                atPath: desk.folder.appending(path: "martlet-tides2-com.example.tides.json").path))
+    }
+
+    @Test("OPS-2 a command works on the folder of MARTLET_CONFIG, and tells a folder that it makes")
+    func configuredFolder() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        try Data("data = harbour-data\n".utf8)
+            .write(to: desk.folder.appending(path: "martlet.conf"))
+        let environment = ["MARTLET_CONFIG": "martlet.conf"]
+        func run(_ arguments: String...) throws -> Desk.Output {
+            desk.finish(try desk.start(arguments, environment: environment))
+        }
+        let made = try run("project", "create", "tides")
+        #expect(
+            made.status == 0
+                && made.err.contains("'harbour-data' is a new data folder, and no broker serves it"),
+            "\(made)")
+        let second = try run("project", "create", "storms")
+        #expect(second.status == 0 && second.err.isEmpty, "\(second)")
+        #expect(try desk.run("project", "list", "--data", "harbour-data").out.contains("storms"))
+        try Data("dta = harbour-data\n".utf8)
+            .write(to: desk.folder.appending(path: "martlet.conf"))
+        let refused = try run("project", "list")
+        #expect(
+            refused.status == 64
+                && refused.err.contains(
+                    "martlet.conf, line 1: there is no setting 'dta'. Did you mean 'data'?"),
+            "\(refused)")
+    }
+
     @Test("CON-6 a caret stands below the byte at fault")
     func caret() throws {
         let desk = try Desk()

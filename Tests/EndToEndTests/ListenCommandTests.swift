@@ -49,6 +49,19 @@ struct ListenCommandTests {
         return try #require(try file.load())
     }
 
+    @Test("TOP-2 with a topic that cannot be, no device is registered")
+    func invalidTopic() async throws {
+        try await withBroker { desk, port in
+            let refused = desk.finish(
+                try desk.start(Self.listen + ["--port", port, "--topic", "high tide"]))
+            #expect(refused.status == 1 && refused.err.contains("INVALID_ARGUMENT"), "\(refused)")
+            let file = desk.folder.appending(path: "phone.json").path
+            #expect(!FileManager.default.fileExists(atPath: file))
+            let apps = try desk.run("app", "list", "--project", "tides", "--json")
+            #expect(!apps.out.contains("com.example.tides"), "\(apps)")
+        }
+    }
+
     @Test("DEV-2 topics of an earlier run are kept, and ensured without being given again")
     func topics() async throws {
         try await withBroker { desk, port in

@@ -17,10 +17,17 @@ import MartletStore
 struct DataFolderAccess {
     let folder: String
 
-    /// Takes the folder of --data, else of MARTLET_DATA, else `./martlet-data`.
-    init(option: String?) {
-        folder =
-            option ?? Settings.environment["MARTLET_DATA"] ?? "./martlet-data"
+    /// The folder that is nowhere named.
+    static let usualFolder = "./martlet-data"
+
+    /// Takes the folder of --data, else that of the settings, else `./martlet-data`.
+    /// - Throws: the fault of a file of settings.
+    init(option: String?) throws(Misuse) {
+        if let option {
+            folder = option
+        } else {
+            folder = try Settings.folder() ?? Self.usualFolder
+        }
     }
 
     /// The path of the folder, if the folder has a store.
@@ -37,8 +44,8 @@ struct DataFolderAccess {
             }
             throw MartletError(
                 .notFound,
-                "'\(folder)' is no data folder. Give one with --data or MARTLET_DATA; `martlet serve` "
-                    + "and `martlet project create` make it.", field: "data")
+                "'\(folder)' is no data folder. Give one with --data, MARTLET_DATA or MARTLET_CONFIG; "
+                    + "`martlet serve` and `martlet project create` make it.", field: "data")
         }
         return folder
     }
@@ -50,15 +57,43 @@ struct DataFolderAccess {
     }
 
     /// Asks as administrator: the broker that serves the folder, else the folder itself.
+    /// - Parameter project: the project that the question is about, if it is about one.
     func administrator<Answer>(
-        creating: Bool = false, _ ask: (any AdministratorInterface) async throws -> Answer
+        of project: String? = nil, creating: Bool = false,
+        _ ask: (any AdministratorInterface) async throws -> Answer
     ) async throws -> Answer {
-        switch try await find(creating: creating) {
-        case .embedded(let broker):
-            return try await closing(broker.close) { try await ask(broker) }
-        case .running(let administrator):
-            return try await closing(administrator.close) { try await ask(administrator) }
+        try await suggesting(project) {
+            switch try await find(creating: creating) {
+            case .embedded(let broker):
+                return try await closing(broker.close) { try await ask(broker) }
+            case .running(let administrator):
+                return try await closing(administrator.close) { try await ask(administrator) }
+            }
         }
+    }
+
+    /// Asks, and names the project that was meant if there is none with the name. An administrator may know all names.
+    private func suggesting<Answer>(
+        _ project: String?, _ ask: () async throws -> Answer
+    ) async throws -> Answer {
+        do { return try await ask() } catch var error as MartletError {
+            guard error.word == .notFound, error.field == "project", let project,
+                let names = try? await administrator({ try await $0.projects(after: "").entries }),
+                let meant = Nearest.name(to: project, among: names.map(\.id))
+            else { throw error }
+            error.message = "There is no project '\(project)'. Did you mean '\(meant)'?"
+            throw error
+        }
+    }
+
+    /// Tells a mistyped project to somebody who may know. A device would hear what it hears about a wrong key. Any other
+    /// failure is the device's to find.
+    func requireProject(_ project: String) async throws(MartletError) {
+        do {
+            _ = try await administrator(of: project) { try await $0.policies(of: project) }
+        } catch let error as MartletError where error.word == .notFound {
+            throw error
+        } catch {}
     }
 
     /// The broker that serves the folder.
@@ -78,15 +113,19 @@ struct DataFolderAccess {
     func sender<Answer>(
         project: String, _ ask: (any SenderInterface) async throws -> Answer
     ) async throws -> Answer {
-        switch try await find(creating: false, project: project) {
-        case .embedded(let broker):
-            // A connection to an unknown project is refused before its first request.
-            return try await closing(broker.close) {
-                _ = try broker.project(project)
-                return try await ask(broker.sender(in: project))
+        try await suggesting(project) {
+            switch try await find(creating: false, project: project) {
+            case .embedded(let broker):
+                // A connection to an unknown project is refused before its first request.
+                return try await closing(broker.close) {
+                    _ = try broker.project(project)
+                    return try await ask(broker.sender(in: project))
+                }
+            case .running(let administrator):
+                return try await closing(administrator.close) {
+                    try await ask(administrator.sender)
+                }
             }
-        case .running(let administrator):
-            return try await closing(administrator.close) { try await ask(administrator.sender) }
         }
     }
 
@@ -99,7 +138,13 @@ struct DataFolderAccess {
         let deadline = ContinuousClock.now + .seconds(3)
         while true {
             do {
-                return .embedded(try await Broker.open(configuration))
+                let broker = try await Broker.open(configuration)
+                if broker.isFolderNew {
+                    Terminal.printError(
+                        "'\(folder)' is a new data folder, and no broker serves it; 'martlet serve "
+                            + "--data \(folder)' does.")
+                }
+                return .embedded(broker)
             } catch let error as StoreOpenError {
                 guard case .inUse = error else { throw error }
                 let obstacle: Obstacle
@@ -273,10 +318,12 @@ struct FolderOptions: ParsableArguments {
     @Option(
         name: [.customLong("data"), .customLong("data-folder")], parsing: .unconditional,
         help: ArgumentHelp(
-            "The data folder (default: MARTLET_DATA, else ./martlet-data).", valueName: "dir"))
+            "The data folder (default: MARTLET_DATA; else the one in the file of settings, "
+                + "MARTLET_CONFIG or, for all commands but a broker, \(Settings.systemFile); "
+                + "else \(DataFolderAccess.usualFolder)).", valueName: "dir"))
     var folder: String?
 
-    var access: DataFolderAccess { DataFolderAccess(option: folder) }
+    var access: DataFolderAccess { get throws(Misuse) { try DataFolderAccess(option: folder) } }
 }
 
 /// The options for a project and its sender's connection, on a command line.

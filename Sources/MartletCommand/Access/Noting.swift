@@ -29,8 +29,10 @@ extension SenderOptions {
     }
 
     func note(_ action: String, _ what: String, folder: String?) {
-        guard connection.isAdministrator(folder: folder) else { return }
-        DataFolderAccess(option: folder).note(action, what, in: project)
+        guard connection.isAdministrator(folder: folder),
+            let access = try? DataFolderAccess(option: folder)
+        else { return }
+        access.note(action, what, in: project)
     }
 }
 

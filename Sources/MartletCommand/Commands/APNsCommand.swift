@@ -56,10 +56,10 @@ struct APNsCommand: AsyncParsableCommand {
 
         func perform() async throws {
             let input = try KeyInput(path: file)
-            try await folder.access.administrator {
+            try await folder.access.administrator(of: project) {
                 try await $0.addAPNsKey(input.text, id: id, teamID: team, in: project)
             }
-            folder.access.note("apns-key.add", id, in: project)
+            try folder.access.note("apns-key.add", id, in: project)
             if output.json { return JSON.print(Added(project: project, keyID: id, team: team)) }
             Terminal.print("Added key \(id) of team \(team) to project \(project).")
         }
@@ -76,7 +76,7 @@ struct APNsCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            let keys = try await folder.access.administrator {
+            let keys = try await folder.access.administrator(of: project) {
                 try await $0.bridgeKeys(in: project)
             }.filter { $0.kind == .apns }.map { BridgeKeyAnswer($0) }
             if output.json { return JSON.print(keys) }
@@ -105,10 +105,10 @@ struct APNsCommand: AsyncParsableCommand {
         }
 
         func perform() async throws {
-            try await folder.access.administrator {
+            try await folder.access.administrator(of: project) {
                 try await $0.removeBridgeKey(.apns, id, in: project)
             }
-            folder.access.note("apns-key.remove", id, in: project)
+            try folder.access.note("apns-key.remove", id, in: project)
             if output.json { return JSON.print(Removed(keyID: id)) }
             Terminal.print("Removed key \(id) of project \(project).")
         }

@@ -41,10 +41,10 @@ struct AppCommand: AsyncParsableCommand {
         }
 
         func perform() async throws {
-            try await folder.access.administrator {
+            try await folder.access.administrator(of: app.project) {
                 try await $0.createApp(app.name, on: app.platform.platform, in: app.project)
             }
-            folder.access.note(
+            try folder.access.note(
                 "app.create", "\(app.platform.rawValue) \(app.name)", in: app.project)
             if output.json {
                 return JSON.print(
@@ -67,7 +67,9 @@ struct AppCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            let apps = try await folder.access.administrator { try await $0.apps(in: project) }
+            let apps = try await folder.access.administrator(of: project) {
+                try await $0.apps(in: project)
+            }
             if output.json { return JSON.print(apps.map { AppAnswer($0) }) }
             var table = Table(
                 ("APP", .left), ("PLATFORM", .left), ("INSTANCES", .right), ("STATE", .left))
@@ -100,10 +102,10 @@ struct AppCommand: AsyncParsableCommand {
         }
 
         func perform() async throws {
-            try await folder.access.administrator {
+            try await folder.access.administrator(of: app.project) {
                 try await $0.deleteApp(app.name, on: app.platform.platform, in: app.project)
             }
-            folder.access.note(
+            try folder.access.note(
                 "app.delete", "\(app.platform.rawValue) \(app.name)", in: app.project)
             if output.json {
                 return JSON.print(

@@ -105,7 +105,7 @@ struct ClusterInitCommand: ReportingCommand {
 
     func perform() async throws {
         let part = try ProgramParts.requiredCluster()
-        let folder = folder.access.folder
+        let folder = try folder.access.folder
         let isThere = access(folder + "/data.mdb", F_OK) == 0
         guard try !isThere || position(of: folder) == nil else {
             throw MartletError(

@@ -49,7 +49,7 @@ struct ConsoleCommand: AsyncParsableCommand {
         }
 
         func perform() async throws {
-            let access = folder.access
+            let access = try folder.access
             let path = try access.existingFolder()
             let served = access.tokenURI.map { String($0.dropLast("/token".count)) }
             guard let url = url ?? served else {
@@ -89,7 +89,9 @@ extension ConsoleCommand.User {
         func perform() async throws {
             let path = try folder.access.existingFolder()
             if let project {
-                _ = try await folder.access.administrator { try await $0.policies(of: project) }
+                _ = try await folder.access.administrator(of: project) {
+                    try await $0.policies(of: project)
+                }
             }
             let password = try PasswordInput.read()
             let now = Instant.ofCommand

@@ -26,10 +26,10 @@ struct KeyCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            let key = try await folder.access.administrator {
+            let key = try await folder.access.administrator(of: project) {
                 try await $0.createServerKey(named: name, in: project)
             }
-            folder.access.note("key.create", key.id, in: project)
+            try folder.access.note("key.create", key.id, in: project)
             output.print(
                 key, of: project,
                 note: "Key \(key.id) of project \(project). It is not shown again; keep it secret.")
@@ -47,7 +47,7 @@ struct KeyCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            let keys = try await folder.access.administrator {
+            let keys = try await folder.access.administrator(of: project) {
                 try await $0.serverKeys(in: project)
             }
             output.print(keys.map { KeyAnswer($0) })
@@ -68,10 +68,10 @@ struct KeyCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            try await folder.access.administrator {
+            try await folder.access.administrator(of: project) {
                 try await $0.revokeServerKey(id, in: project)
             }
-            folder.access.note("server-key.revoke", id, in: project)
+            try folder.access.note("server-key.revoke", id, in: project)
             output.printRevoked(id, of: project)
         }
     }

@@ -60,7 +60,9 @@ struct LimitSetting: Sendable {
         let name = text.prefix { $0 != "=" }
         guard limits.contains(where: { $0.name == name }) else {
             return text.contains("=")
-                ? "--limit has no limit '\(name)'. Names: \(list)."
+                ? "--limit has no limit '\(name)'."
+                    + Nearest.question(about: String(name), among: limits.map(\.name))
+                    + " Names: \(list)."
                 : "--limit takes name=value with a whole number, not '\(text)'. Names: \(list)."
         }
         return outOfBounds(String(name), bounds[String(name)] ?? otherBounds, text)
@@ -106,8 +108,11 @@ struct ProjectLimitSetting: Sendable {
     /// The reason why a text is no limit of a project.
     static func fault(in text: String) -> String {
         guard let limit = limit(of: text) else {
+            let name = String(text.prefix { $0 != "=" })
             return "--limit takes name=value with a whole number, or name=broker for the broker's "
-                + "value, not '\(text)'. Names: \(list)."
+                + "value, not '\(text)'."
+                + Nearest.question(about: name, among: ProjectLimit.allCases.map(\.name))
+                + " Names: \(list)."
         }
         return LimitSetting.outOfBounds(limit.name, limit.bounds, text, or: ", or the word broker")
     }

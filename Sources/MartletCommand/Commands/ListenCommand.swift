@@ -211,12 +211,16 @@ struct ListenCommand: ReportingCommand {
 
     /// Prints events until `count` messages have come, or without end.
     private func listen(_ started: (MartletDevice) -> Void) async throws {
+        // A device that is registered stays, so what cannot be is refused before.
+        for topic in topic { _ = try TopicName(validating: topic) }
         let place = try place()
         let device = try await opened(place)
         started(device)
         let refusals = Task {
             for await refusal in await device.topicRefusals() {
-                Terminal.printError("Topic \(refusal.topic): \(refusal.error)")
+                var error = refusal.error
+                error.message = "'\(refusal.topic)': \(error.message)"
+                Terminal.printError(FailureReport(error).text(asJSON: output.json))
             }
         }
         defer { refusals.cancel() }
@@ -274,21 +278,34 @@ struct ListenCommand: ReportingCommand {
         }
     }
 
+    /// Where the broker is.
+    private struct Place {
+        var host: String
+        var port: Int
+        var options: DeviceOptions
+        /// Whether the broker serves the folder of --data.
+        var isOfFolder: Bool
+    }
+
     /// The broker: as typed, else that of the folder.
-    private func place() throws -> (host: String, port: Int, options: DeviceOptions) {
+    private func place() throws -> Place {
         let options = try tls.applied(to: DeviceOptions())
         guard host == nil, port == nil,
             let served = try folder.access.place(of: options)
-        else { return (host ?? "127.0.0.1", port ?? Limits.defaultPort, options) }
-        return served
+        else {
+            return Place(
+                host: host ?? "127.0.0.1", port: port ?? Limits.defaultPort, options: options,
+                isOfFolder: false)
+        }
+        return Place(
+            host: served.host, port: served.port, options: served.options, isOfFolder: true)
     }
 
-    private func opened(
-        _ place: (host: String, port: Int, options: DeviceOptions)
-    ) async throws -> MartletDevice {
+    private func opened(_ place: Place) async throws -> MartletDevice {
         let file = DeviceStateFile(path: statePath)
         let isNew = try file.load() == nil
         let (host, port) = (place.host, place.port)
+        if isNew, place.isOfFolder { try await folder.access.requireProject(project) }
         var options = place.options
         if let ticket {
             if isNew {
@@ -296,7 +313,7 @@ struct ListenCommand: ReportingCommand {
                 let text = String(decoding: input.secret, as: UTF8.self)
                 options.registration = .ticket { text }
             }
-        } else if let key = registrationKey ?? folder.access.registrationKey(of: project) {
+        } else if let key = try registrationKey ?? folder.access.registrationKey(of: project) {
             options.registration = .key(key)
         }
         let open = { [options] in

@@ -41,7 +41,7 @@ struct ProjectCommand: AsyncParsableCommand {
             }
             // The key is shown below, so a folder that takes no file is no reason to fail.
             try? folder.access.keepRegistrationKey(new.registrationKey, of: id)
-            folder.access.note("project.create", id, in: id)
+            try folder.access.note("project.create", id, in: id)
             let project = NewProjectAnswer(new)
             if output.json { return JSON.print(project) }
             Terminal.print(
@@ -166,7 +166,7 @@ struct ProjectCommand: AsyncParsableCommand {
         private var setsPolicies: Bool { registration != nil || topics != nil }
 
         func perform() async throws {
-            let project = try await folder.access.administrator { administrator in
+            let project = try await folder.access.administrator(of: id) { administrator in
                 if !limits.isEmpty {
                     try await administrator.changeLimits(
                         limits.compactMap { ProjectLimitSetting($0)?.change }, in: id)
@@ -182,7 +182,7 @@ struct ProjectCommand: AsyncParsableCommand {
                     summary, try await administrator.policies(of: id),
                     try await administrator.limits(of: id))
             }
-            folder.access.note("project.change", changes, in: id)
+            try folder.access.note("project.change", changes, in: id)
             if output.json { return JSON.print(project) }
             Terminal.print(
                 "Project \(project.project): weight \(project.weight), on overload "

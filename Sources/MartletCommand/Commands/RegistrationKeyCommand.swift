@@ -31,10 +31,10 @@ struct RegistrationKeyCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            let key = try await folder.access.administrator {
+            let key = try await folder.access.administrator(of: project) {
                 try await $0.createRegistrationKey(named: name, in: project)
             }
-            folder.access.note("registration-key.create", key.id, in: project)
+            try folder.access.note("registration-key.create", key.id, in: project)
             output.print(
                 key, of: project,
                 note: "Registration key \(key.id) of project \(project). It is not shown again.")
@@ -52,7 +52,7 @@ struct RegistrationKeyCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            let keys = try await folder.access.administrator {
+            let keys = try await folder.access.administrator(of: project) {
                 try await $0.registrationKeys(in: project)
             }
             output.print(keys.map { KeyAnswer($0) })
@@ -77,11 +77,11 @@ struct RegistrationKeyCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            try await folder.access.administrator {
+            try await folder.access.administrator(of: project) {
                 try await $0.revokeRegistrationKey(id, in: project)
             }
-            folder.access.note("registration-key.revoke", id, in: project)
-            if let file = folder.access.forgetRegistrationKey(id, of: project) {
+            try folder.access.note("registration-key.revoke", id, in: project)
+            if let file = try folder.access.forgetRegistrationKey(id, of: project) {
                 Terminal.printError(
                     "The file '\(file)' had this key and is removed; give `martlet listen` another key "
                         + "with --registration-key.")

@@ -104,7 +104,7 @@ private struct Serving {
             guard !output.json, !(error is ValidationError) else { throw error }
             let report = FailureReport(error)
             Logger.standardError(options.level, options.logFormat).critical(
-                "\(report.people)", metadata: ["code": "\(report.code)"])
+                "\(report.message)", metadata: report.metadata)
             throw ExitCode.failure
         }
     }
@@ -261,7 +261,7 @@ private struct Serving {
         let metricsURL = options.metrics.flatMap { ListenSetting.address($0) }.flatMap { address in
             metrics.map { "http://\(HostPort(host: address.host, port: $0.port))/metrics" }
         }
-        let folder = options.folder.access.folder
+        let folder = options.dataFolder
         let listeners = options.configuration.listeners
         let places = zip(listeners, broker.ports).map {
             "\(HostPort(host: $0.address.host, port: $1))"

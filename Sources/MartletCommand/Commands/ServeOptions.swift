@@ -202,7 +202,7 @@ struct ServeOptions: ParsableArguments {
     /// OPS-11: the settings that a broker keeps until its end, with their values as text.
     var kept: [(setting: String, value: String)] {
         [
-            ("data", "\(folder.access.folder)"), ("cluster", place.cluster ?? ""),
+            ("data", dataFolder), ("cluster", place.cluster ?? ""),
             ("node", place.node ?? ""), ("node-address", place.nodeAddress ?? ""), ("host", host),
             ("port", "\(port)"),
             ("listen", "\(listen)"), ("plain-elsewhere", "\(plainElsewhere)"),
@@ -218,11 +218,14 @@ struct ServeOptions: ParsableArguments {
         ]
     }
 
+    /// The folder of --data. `Settings` puts those of file and environment in front of the typed words.
+    var dataFolder: String { folder.folder ?? DataFolderAccess.usualFolder }
+
     var level: Logger.Level { Logger.Level(rawValue: logLevel) ?? .notice }
 
     var configuration: BrokerConfiguration {
         var configuration = BrokerConfiguration(
-            folder: folder.access.folder, address: .init(host: host, port: port))
+            folder: dataFolder, address: .init(host: host, port: port))
         if !listen.isEmpty {
             configuration.listeners = listen.compactMap { ListenSetting.listener($0) }
         }

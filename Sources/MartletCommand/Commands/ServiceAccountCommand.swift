@@ -55,13 +55,15 @@ struct ServiceAccountCommand: AsyncParsableCommand {
                 try SecretFile(creating: $0, holding: file.json + "\n", field: "output")
             }
             do {
-                try await folder.access.administrator { try await register(file, $0) }
+                try await folder.access.administrator(of: project) {
+                    try await register(file, $0)
+                }
             } catch {
                 // Otherwise the next attempt would find the file of a key that is not registered.
                 destination?.remove()
                 throw error
             }
-            folder.access.note("service-account.create", file.keyID, in: project)
+            try folder.access.note("service-account.create", file.keyID, in: project)
             if destination == nil { Terminal.print(file.json) }
             Terminal.printError(
                 "Key \(file.keyID) of project \(project). It is not shown again; keep it secret.")
@@ -95,7 +97,7 @@ struct ServiceAccountCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            let keys = try await folder.access.administrator {
+            let keys = try await folder.access.administrator(of: project) {
                 try await $0.serviceAccounts(in: project)
             }
             output.print(keys.map { ServiceAccountAnswer($0) })
@@ -116,10 +118,10 @@ struct ServiceAccountCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            try await folder.access.administrator {
+            try await folder.access.administrator(of: project) {
                 try await $0.revokeServiceAccount(id, in: project)
             }
-            folder.access.note("service-account-key.revoke", id, in: project)
+            try folder.access.note("service-account-key.revoke", id, in: project)
             output.printRevoked(id, of: project)
         }
     }

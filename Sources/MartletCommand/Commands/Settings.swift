@@ -10,7 +10,7 @@ import Glibc
 import MartletFiles
 
 /// Settings outside of the command line.
-enum Settings {
+package enum Settings {
     /// Names of settings. A name is a flag without the leading hyphens, and a name in the file. In the environment
     /// the name is in capitals, with `_` for `-` and `MARTLET_` in front.
     static let names: [String] = [
@@ -46,11 +46,6 @@ enum Settings {
         var name: String
         var value: String
         var place: String
-    }
-
-    /// A fault in a setting, with the setting's place.
-    struct Fault: Error, CustomStringConvertible {
-        var description: String
     }
 
     /// The arguments of a command line, with the settings of file and environment inserted.
@@ -99,20 +94,23 @@ enum Settings {
         "MARTLET_" + name.uppercased().replacing("-", with: "_")
     }
 
+    private static let everySetting =
+        "  'martlet settings' prints all of them; a variable is MARTLET_LOG_LEVEL for log-level."
+
     /// OPS-2: a misspelt variable would be a setting that does not hold.
-    private static func refuseUnknown(_ environment: [String: String]) throws(Fault) {
+    private static func refuseUnknown(_ environment: [String: String]) throws(Misuse) {
         let known = otherVariables.union(names.map(variable))
         let unknown = environment.keys.filter { !known.contains($0) }
         guard let first = unknown.min() else { return }
-        throw Fault(
-            description: "\(first): there is no such setting; there are "
-                + names.map(variable).joined(separator: ", "))
+        throw Misuse(
+            "\(first): there is no such setting."
+                + Nearest.question(about: first, among: names.map(variable)), help: everySetting)
     }
 
     /// OPS-2: settings without an effect beside another one are refused, wherever both stand: somebody counts on them.
     private static func refuseOverridden(
         _ settings: [Setting], _ arguments: [String]
-    ) throws(Fault) {
+    ) throws(Misuse) {
         func place(_ name: String) -> String? {
             let isTyped = arguments.contains { $0 == "--" + name || $0.hasPrefix("--\(name)=") }
             if isTyped { return "--" + name }
@@ -121,9 +119,8 @@ enum Settings {
         guard let listen = place("listen") else { return }
         for name in ["host", "port"] {
             guard let other = place(name) else { continue }
-            throw Fault(
-                description:
-                    "\(other) has no effect beside \(listen), which names address and port. Leave one out."
+            throw Misuse(
+                "\(other) has no effect beside \(listen), which names address and port. Leave one out."
             )
         }
     }
@@ -161,6 +158,22 @@ enum Settings {
         return (file, setting.value)
     }
 
+    /// The file of settings that the package installs.
+    static let systemFile = "/etc/martlet/martlet.conf"
+
+    /// The data folder of a command that serves nothing, without --data: that of MARTLET_DATA, else of the file
+    /// MARTLET_CONFIG, else of the file that the package installs, if this user may read it. So a command finds the
+    /// folder of the broker that the system runs.
+    /// - Throws: the fault of a file.
+    package static func folder(
+        in environment: [String: String] = environment, systemFile: String = systemFile
+    ) throws(Misuse) -> String? {
+        if let folder = environment["MARTLET_DATA"] { return folder }
+        let usual = access(systemFile, R_OK) == 0 ? systemFile : nil
+        guard let file = environment["MARTLET_CONFIG"] ?? usual else { return nil }
+        return try read(file).last { $0.name == "data" }?.value
+    }
+
     /// The file given with --config.
     private static func file(_ arguments: [String]) -> String? {
         for (index, argument) in arguments.enumerated() {
@@ -171,28 +184,27 @@ enum Settings {
     }
 
     /// Reads `name = value` from each line of a file. A line with `#` in front is a comment.
-    private static func read(_ file: String) throws(Fault) -> [Setting] {
+    private static func read(_ file: String) throws(Misuse) -> [Setting] {
         let text: EditedText
         do throws(PrivateFile.Failure) { text = try EditedText(contentsOf: file) } catch {
-            throw Fault(
-                description:
-                    "The file of settings '\(file)' (--config or MARTLET_CONFIG) cannot be read: "
+            throw Misuse(
+                "The file of settings '\(file)' (--config or MARTLET_CONFIG) cannot be read: "
                     + (error.code == EISDIR ? "it is a folder; name a file in it." : error.text))
         }
         var settings: [Setting] = []
         for (index, bytes) in text.lines.enumerated() {
             let place = "\(file), line \(index + 1)"
             guard let line = String(validating: bytes, as: UTF8.self).map({ trimmed($0[...])[...] })
-            else { throw Fault(description: "\(place): the line is not UTF-8") }
+            else { throw Misuse("\(place): the line is not UTF-8") }
             guard !line.isEmpty, line.first != "#" else { continue }
             guard let equals = line.firstIndex(of: "=") else {
-                throw Fault(description: "\(place): write name = value")
+                throw Misuse("\(place): write name = value")
             }
             let name = trimmed(line[..<equals])
             guard names.contains(name) else {
-                throw Fault(
-                    description: "\(place): there is no setting '\(name)'; there are "
-                        + names.joined(separator: ", "))
+                throw Misuse(
+                    "\(place): there is no setting '\(name)'."
+                        + Nearest.question(about: name, among: names), help: everySetting)
             }
             settings.append(
                 Setting(
@@ -202,11 +214,10 @@ enum Settings {
     }
 
     /// The flags for a setting. Each setting is judged singly, because an error can then name its place.
-    private static func words(_ setting: Setting) throws(Fault) -> [String] {
+    private static func words(_ setting: Setting) throws(Misuse) -> [String] {
         guard !setting.value.isEmpty else {
-            throw Fault(
-                description:
-                    "\(setting.place): the value of '\(setting.name)' is missing; leave the "
+            throw Misuse(
+                "\(setting.place): the value of '\(setting.name)' is missing; leave the "
                     + "setting out for its default")
         }
         let words: [String]
@@ -214,14 +225,16 @@ enum Settings {
             switch setting.value {
             case "yes": words = ["--" + setting.name]
             case "no": words = ["--no-" + setting.name]
-            default: throw Fault(description: "\(setting.place): write yes or no")
+            default: throw Misuse("\(setting.place): write yes or no")
             }
         } else {
             words = ["--\(setting.name)=\(setting.value)"]
         }
         if pairs.contains(setting.name) { return words }
         do { _ = try ServeCommand.parse(words) } catch {
-            throw Fault(description: "\(setting.place): \(ServeCommand.message(for: error))")
+            throw Misuse(
+                "\(setting.place): \(ServeCommand.message(for: error))",
+                help: ServeCommand.helpLine(for: error))
         }
         return words
     }

@@ -33,9 +33,15 @@ struct SettingsCommand: ReportingCommand {
 
     func validate() throws {
         for text in given {
-            guard let equals = text.firstIndex(of: "="),
-                Settings.names.contains(String(text[..<equals]))
-            else { throw ValidationError("'\(text)' is no NAME=VALUE of a setting.") }
+            guard let equals = text.firstIndex(of: "=") else {
+                throw ValidationError("'\(text)' is no NAME=VALUE of a setting.")
+            }
+            let name = String(text[..<equals])
+            guard Settings.names.contains(name) else {
+                throw ValidationError(
+                    "There is no setting '\(name)'."
+                        + Nearest.question(about: name, among: Settings.names))
+            }
         }
     }
 

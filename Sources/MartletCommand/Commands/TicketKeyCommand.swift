@@ -68,7 +68,7 @@ struct TicketKeyCommand: AsyncParsableCommand {
         func perform() async throws {
             let input = try KeyInput(path: file)
             let algorithm = algorithm.algorithm
-            try await folder.access.administrator { administrator in
+            try await folder.access.administrator(of: project) { administrator in
                 switch algorithm {
                 case .hs256:
                     try await administrator.addTicketSecret(
@@ -78,7 +78,7 @@ struct TicketKeyCommand: AsyncParsableCommand {
                         input.text, for: algorithm, id: id, named: name, in: project)
                 }
             }
-            folder.access.note("ticket-key.add", id, in: project)
+            try folder.access.note("ticket-key.add", id, in: project)
             if output.json {
                 return JSON.print(Added(project: project, keyID: id, algorithm: algorithm.name))
             }
@@ -97,7 +97,7 @@ struct TicketKeyCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            let keys = try await folder.access.administrator {
+            let keys = try await folder.access.administrator(of: project) {
                 try await $0.ticketKeys(in: project)
             }
             output.print(keys.map { TicketKeyAnswer($0) })
@@ -119,10 +119,10 @@ struct TicketKeyCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            try await folder.access.administrator {
+            try await folder.access.administrator(of: project) {
                 try await $0.revokeTicketKey(id, in: project)
             }
-            folder.access.note("ticket-key.revoke", id, in: project)
+            try folder.access.note("ticket-key.revoke", id, in: project)
             output.printRevoked(id, of: project, kind: "ticket key")
         }
     }

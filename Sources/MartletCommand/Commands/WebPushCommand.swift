@@ -66,11 +66,11 @@ struct WebPushCommand: AsyncParsableCommand {
                 if let file { try WebPushKey(privateKey: try KeyInput(path: file).text) } else {
                     try WebPushKey()
                 }
-            try await folder.access.administrator {
+            try await folder.access.administrator(of: project) {
                 try await $0.addWebPushKey(
                     pair.privateKey, id: pair.publicKey, contact: contact, in: project)
             }
-            folder.access.note("webpush.key.create", pair.publicKey, in: project)
+            try folder.access.note("webpush.key.create", pair.publicKey, in: project)
             if output.json {
                 return JSON.print(
                     Answer(project: project, key: pair.publicKey, contact: contact, created: nil))
@@ -90,7 +90,7 @@ struct WebPushCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            let keys = try await folder.access.administrator {
+            let keys = try await folder.access.administrator(of: project) {
                 try await $0.bridgeKeys(in: project)
             }
             let answers = keys.filter { $0.kind == .webPush }.map {
@@ -122,10 +122,10 @@ struct WebPushCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            try await folder.access.administrator {
+            try await folder.access.administrator(of: project) {
                 try await $0.removeBridgeKey(.webPush, key, in: project)
             }
-            folder.access.note("webpush.key.remove", key, in: project)
+            try folder.access.note("webpush.key.remove", key, in: project)
             output.printRevoked(key, of: project, kind: "key pair")
         }
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The report of a refusal: the error word, the place and the remedy; below a condition, a caret under the byte at
-// fault. The report never holds a token or a key. Rests on MartletError and Caret.
+// The report of every error: `martlet: WORD (place): sentence`, with the remedy; below a condition, a caret under the byte
+// at fault, and below a wrong command line the way to the right one. The report never holds a token or a key. Rests on MartletError and Caret.
 
+import Logging
 import Martlet
 import MartletAnswers
 
@@ -10,6 +11,19 @@ import MartletAnswers
 struct ConditionFailure: Error {
     var error: MartletError
     var condition: String
+}
+
+/// A wrong command line, or a wrong setting outside of it. The exit code is 64.
+package struct Misuse: Error, CustomStringConvertible {
+    /// A sentence that names the fault.
+    package let description: String
+    /// Further lines for people: how to find the right words.
+    let help: String
+
+    init(_ description: String, help: String = "") {
+        self.description = description
+        self.help = help
+    }
 }
 
 /// Runs `body`. If `body` refuses the condition, the error keeps the condition's text for the caret.
@@ -28,7 +42,14 @@ struct FailureReport {
     private let body: FailureAnswer.Body
     /// The reason, in words for people.
     let people: String
-    var code: String { body.code }
+    /// The reason alone.
+    var message: String { body.message }
+    /// What a line of the log has beside the reason.
+    var metadata: Logger.Metadata {
+        var metadata: Logger.Metadata = ["code": "\(body.code)"]
+        metadata["field"] = body.field.map { "\($0)" }
+        return metadata
+    }
 
     init(_ failure: any Error) {
         switch failure {
@@ -40,9 +61,14 @@ struct FailureReport {
         case let error as MartletError:
             body = .init(error)
             people = error.description
+        case let misuse as Misuse:
+            body = .init(code: ErrorWord.invalidArgument.name, message: misuse.description)
+            people =
+                "\(body.code): \(misuse.description)"
+                + (misuse.help.isEmpty ? "" : "\n" + misuse.help)
         default:
             body = .init(code: "FAILED", message: "\(failure)")
-            people = "\(failure)"
+            people = "\(body.code): \(failure)"
         }
     }
 
