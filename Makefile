@@ -5,6 +5,8 @@
 
 PACKAGES := liburing-dev libjemalloc-dev liblmdb-dev libssl-dev libexpat1-dev
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+# For `--version`, in every build; nothing where the sources come without git.
+export BUILD_COMMIT := $(shell [ -e .git ] && git rev-parse --short=10 HEAD 2>/dev/null)
 SOURCES := Package.swift Sources Tests Benchmarks/Sources
 # Everything is built once, in one configuration, for make test and make check.
 CONFIGURATION := release

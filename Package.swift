@@ -49,6 +49,14 @@ let libraries = [
     ("CExpat", "expat", "libexpat1-dev"),
 ]
 
+/// The commit, for `--version`. SwiftPM keeps a manifest's result as long as the file and the environment are the same, so a
+/// manifest cannot ask git itself: it would not see a new commit. The Makefile asks.
+let commit: [CSetting] =
+    switch Context.environment["BUILD_COMMIT"] {
+    case nil, "": []
+    case let digits?: [.define("BUILD_COMMIT", to: digits)]
+    }
+
 let package = Package(
     name: "martlet-broker",
     platforms: [.macOS(.v15)],
@@ -90,6 +98,7 @@ let package = Package(
         .systemLibrary(name: "CAffinity", path: "CModules/CAffinity"),
         .systemLibrary(name: "CSpawn", path: "CModules/CSpawn"),
         .target(name: "CBitKernels", path: "CModules/CBitKernels"),
+        .target(name: "CCommit", path: "CModules/CCommit", cSettings: commit),
 
         .target(name: "MartletBase"),
         .target(name: "MartletFiles"),
@@ -207,12 +216,13 @@ let package = Package(
             dependencies: [
                 "Martlet", "MartletBridge", "MartletClientTLS", "MartletCluster", "MartletCommand",
                 "MartletConsole", "MartletGateway", "MartletLZ4", "MartletPostgres", "MartletRows",
-                "MartletStore", "MartletTransport", "MartletWebPush", "MartletXMPP", "Logging",
-                "ServiceLifecycle",
+                "MartletStore", "MartletTransport", "MartletWebPush", "MartletXMPP", "CCommit",
+                "Logging", "ServiceLifecycle",
             ], path: "Sources/Program"),
         // What `make run` builds: no module that needs a TLS library of its own.
         .executableTarget(
-            name: "martlet-core", dependencies: ["MartletCommand"], path: "Sources/CoreProgram"),
+            name: "martlet-core", dependencies: ["MartletCommand", "CCommit"],
+            path: "Sources/CoreProgram"),
 
         .target(
             name: "MartletSimulator",

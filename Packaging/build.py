@@ -312,7 +312,8 @@ def main():
     time = build_time()
     program = options.output / "martlet"
     symbols = link(options.build, program)
-    version = run(str(program), "--version").strip() + options.suffix
+    # Without the commit, which is behind the version.
+    version = run(str(program), "--version").split()[0] + options.suffix
     root = options.output / "root"
     tree(root, program, version, time)
     made = [program_package(root, program, version, options.output, time),

@@ -72,19 +72,28 @@ package struct ProgramParts: Sendable {
     package var gateway: (any GatewayPart)?
     package var encryption: EncryptionPart?
     package var cluster: (any ClusterPart)?
+    /// The commit that the program was built from; empty if the build was not told.
+    package var commit: String
 
     package init(
         gateway: (any GatewayPart)? = nil, encryption: EncryptionPart? = nil,
-        cluster: (any ClusterPart)? = nil
+        cluster: (any ClusterPart)? = nil, commit: String = ""
     ) {
         self.gateway = gateway
         self.encryption = encryption
         self.cluster = cluster
+        self.commit = commit
     }
 
     private static let installed = Mutex(ProgramParts())
 
     static func install(_ parts: ProgramParts) { installed.withLock { $0 = parts } }
+
+    /// What `--version` prints, such as `0.1.0 (17a5337721)`.
+    static var version: String {
+        let commit = installed.withLock { $0.commit }
+        return commit.isEmpty ? "0.1.0" : "0.1.0 (\(commit))"
+    }
 
     /// The gateway of this program.
     /// - Throws: `INVALID_ARGUMENT` in a program without a gateway.

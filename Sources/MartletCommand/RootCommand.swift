@@ -12,44 +12,46 @@ import Martlet
 package struct RootCommand: AsyncParsableCommand {
     package init() {}
 
-    package static let configuration = CommandConfiguration(
-        commandName: "martlet",
-        abstract: "A push-messaging broker: tokens, topics, conditions.",
-        discussion: """
-            Commands that look after projects and keys work on a data folder: through the broker that \
-            serves it, or on the folder itself when none does.
+    package static var configuration: CommandConfiguration {
+        CommandConfiguration(
+            commandName: "martlet",
+            abstract: "A push-messaging broker: tokens, topics, conditions.",
+            discussion: """
+                Commands that look after projects and keys work on a data folder: through the broker that \
+                serves it, or on the folder itself when none does.
 
-            Environment:
-              MARTLET_DATA   the data folder, where --data is not given
-              MARTLET_KEY    a server key, where --key is not given
-              MARTLET_…      whatever serve and gateway take: MARTLET_LOG_LEVEL for --log-level
+                Environment:
+                  MARTLET_DATA   the data folder, where --data is not given
+                  MARTLET_KEY    a server key, where --key is not given
+                  MARTLET_…      whatever serve and gateway take: MARTLET_LOG_LEVEL for --log-level
 
-            Exit codes:
-              0    done
-              1    refused or failed; the reason is on standard error
-              64   the command line is wrong
-              130  ended by a second signal before the work was finished
+                Exit codes:
+                  0    done
+                  1    refused or failed; the reason is on standard error
+                  64   the command line is wrong
+                  130  ended by a second signal before the work was finished
 
-            With --json, results are JSON on standard output, and a refusal is one JSON object on \
-            standard error.
-            """,
-        version: "0.1.0",
-        subcommands: [
-            ServeCommand.self, GatewayCommand.self, ListenCommand.self, RotateCommand.self,
-            SendCommand.self,
-            CancelCommand.self, ReceiptsCommand.self, ReportCommand.self, UpstreamCommand.self,
-            ProjectCommand.self, KeyCommand.self, ServiceAccountCommand.self,
-            RegistrationKeyCommand.self, TicketKeyCommand.self, APNsCommand.self,
-            WebPushCommand.self, AppCommand.self,
-            GroupCommand.self,
-            QuotasCommand.self,
-            TopicsCommand.self, SubscribersCommand.self, SubscribeCommand.self,
-            UnsubscribeCommand.self, UnregisterCommand.self, AudienceCommand.self,
-            ExplainCommand.self,
-            FanoutsCommand.self, TopCommand.self, CheckCommand.self, BackupCommand.self,
-            RestoreCommand.self, DemoCommand.self, EmulatorCommand.self, SettingsCommand.self,
-            SizeCommand.self, ConsoleCommand.self, AuditCommand.self, ClusterCommand.self,
-        ])
+                With --json, results are JSON on standard output, and a refusal is one JSON object on \
+                standard error.
+                """,
+            version: ProgramParts.version,
+            subcommands: [
+                ServeCommand.self, GatewayCommand.self, ListenCommand.self, RotateCommand.self,
+                SendCommand.self,
+                CancelCommand.self, ReceiptsCommand.self, ReportCommand.self, UpstreamCommand.self,
+                ProjectCommand.self, KeyCommand.self, ServiceAccountCommand.self,
+                RegistrationKeyCommand.self, TicketKeyCommand.self, APNsCommand.self,
+                WebPushCommand.self, AppCommand.self,
+                GroupCommand.self,
+                QuotasCommand.self,
+                TopicsCommand.self, SubscribersCommand.self, SubscribeCommand.self,
+                UnsubscribeCommand.self, UnregisterCommand.self, AudienceCommand.self,
+                ExplainCommand.self,
+                FanoutsCommand.self, TopCommand.self, CheckCommand.self, BackupCommand.self,
+                RestoreCommand.self, DemoCommand.self, EmulatorCommand.self, SettingsCommand.self,
+                SizeCommand.self, ConsoleCommand.self, AuditCommand.self, ClusterCommand.self,
+            ])
+    }
 }
 
 extension RootCommand {

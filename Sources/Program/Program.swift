@@ -2,6 +2,7 @@
 //
 // The program `martlet`: the commands with every part. Rests on MartletCommand.
 
+import CCommit
 import Martlet
 import MartletClientTLS
 import MartletCommand
@@ -16,7 +17,7 @@ enum Program {
                     var settings = ClientTLS(trust: .init(trust))
                     settings.certificate = certificate.map { ($0, $0) }
                     return try settings.encryption()
-                }, cluster: PostgresCluster()))
+                }, cluster: PostgresCluster(), commit: String(cString: martlet_commit())))
     }
 }
 

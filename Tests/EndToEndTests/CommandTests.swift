@@ -143,6 +143,19 @@ struct CommandTests {
             "\(refused)")
     }
 
+    @Test("OPS-1 the version names the commit that was built, where the build knew it")
+    func version() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let version = try desk.run("--version").out
+        let match = try #require(
+            version.wholeMatch(of: #/\d+\.\d+\.\d+(?: \(([0-9a-f]{10})\))?\n/#), "\(version)")
+        // `make` tells both the build and the tests.
+        if let commit = ProcessInfo.processInfo.environment["BUILD_COMMIT"], !commit.isEmpty {
+            #expect(match.1.map { String($0) } == commit)
+        }
+    }
+
     @Test("CON-6 a caret stands below the byte at fault")
     func caret() throws {
         let desk = try Desk()
