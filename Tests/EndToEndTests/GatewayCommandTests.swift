@@ -26,6 +26,37 @@ struct GatewayCommandTests {
         }
     }
 
+    @Test("GW-1 the shell lines of the page on SDKs run as they are printed, but for the ports")
+    func page() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let page = URL(filePath: #filePath)
+            .appending(path: "../../../Sources/Martlet/Martlet.docc/AdminSDK.md").standardized
+        let text = try String(contentsOf: page, encoding: .utf8)
+        let blocks = text.matches(of: #/(?m)^```sh\n((?:.|\n)*?)^```$/#).map { String($0.1) }
+        #expect(blocks.count == 1)
+        let lines = try #require(blocks.first).replacing(
+            "127.0.0.1:8080", with: "127.0.0.1:0 --port 0")
+        // The last line serves; in the place of the shell, it gets the signal of the test.
+        let shell = try desk.shell(
+            """
+            set -e
+            PATH="$(dirname "$0"):$PATH"
+            \(lines.replacing("martlet serve", with: "exec martlet serve --json"))
+            """)
+        var ready = desk.firstLine(shell)
+        while !ready.isEmpty, !ready.hasPrefix("{") { ready = desk.firstLine(shell) }
+        #expect(ready.contains(#""http":"http://127.0.0.1:"#), "\(ready)")
+        let file = desk.folder.appending(path: "service-account.json")
+        let account = try JSONDecoder().decode(File.self, from: try Data(contentsOf: file))
+        #expect(account.projectID == "tides" && account.tokenURI == "http://127.0.0.1:8080/token")
+        let listed = try desk.run(
+            "service-account", "list", "--project", "tides", "--data", "data", "--json")
+        #expect(listed.out.contains(account.privateKeyID), "\(listed)")
+        shell.terminate()
+        #expect(desk.finish(shell).status == 0)
+    }
+
     @Test("REG-5 service accounts are made, listed and revoked, with a broker running and without")
     func serviceAccounts() throws {
         let desk = try Desk()
