@@ -21,15 +21,18 @@ package struct RootCommand: AsyncParsableCommand {
                 serves it, or on the folder itself when none does.
 
                 Environment:
-                  MARTLET_DATA   the data folder, where --data is not given
-                  MARTLET_KEY    a server key, where --key is not given
-                  MARTLET_…      whatever serve and gateway take: MARTLET_LOG_LEVEL for --log-level
+                    MARTLET_DATA    the data folder, where --data is not given
+                    MARTLET_CONFIG  a file of settings: serve and gateway take all of them,
+                                    and the other commands the name of the data folder
+                    MARTLET_KEY     a server key, where --key is not given
+                    MARTLET_*       whatever serve and gateway take:
+                                    MARTLET_LOG_LEVEL for --log-level
 
                 Exit codes:
-                  0    done
-                  1    refused or failed; the reason is on standard error
-                  64   the command line is wrong
-                  130  ended by a second signal before the work was finished
+                    0    done
+                    1    refused or failed; the reason is on standard error
+                    64   the command line is wrong
+                    130  ended by a second signal before the work was finished
 
                 With --json, results are JSON on standard output, and a refusal is one JSON object on \
                 standard error.

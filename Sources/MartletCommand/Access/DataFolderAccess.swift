@@ -353,7 +353,7 @@ struct ConnectionOptions: ParsableArguments {
     @Option(parsing: .unconditional, help: "The broker's address, with a key.")
     var host = "127.0.0.1"
 
-    @Option(parsing: .unconditional, help: "The broker's port, with a key.")
+    @Option(parsing: .unconditional, help: "The broker's port, 1 to 65535, with a key.")
     var port = Limits.defaultPort
 
     @OptionGroup var tls: ClientTLSOptions

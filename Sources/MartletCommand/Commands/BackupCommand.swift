@@ -27,7 +27,9 @@ struct BackupCommand: ReportingCommand {
         help: ArgumentHelp("A new or empty folder, or - for standard output.", valueName: "folder"))
     var destination: String
 
-    @Option(parsing: .unconditional, help: "Speed of the copy at most, in MiB a second; 0: any.")
+    @Option(
+        parsing: .unconditional,
+        help: "Speed of the copy at most, in MiB a second, 0 to 1000000; 0: any.")
     var mebibytesPerSecond = 200
 
     @Flag(name: .customLong(ReadingProcess.flag), help: .private)

@@ -183,10 +183,12 @@ struct AuditCommand: ReportingCommand {
     @Option(parsing: .unconditional, help: "Only actions in this project.")
     var project: String?
 
-    @Option(parsing: .unconditional, help: "Actions to list at most.")
+    @Option(parsing: .unconditional, help: "Actions to list at most, 1 to 1000.")
     var limit = 100
 
-    @Option(parsing: .unconditional, help: "Go on before the number that another call ended with.")
+    @Option(
+        parsing: .unconditional,
+        help: "Go on before the number that another call ended with, 0 or more.")
     var before: UInt64?
 
     @OptionGroup var folder: FolderOptions

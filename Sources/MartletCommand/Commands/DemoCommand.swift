@@ -21,10 +21,11 @@ struct DemoCommand: ReportingCommand {
             the commands to try are printed. The data folder is temporary and removed at the end.
             """)
 
-    @Option(parsing: .unconditional, help: "How many devices.")
+    @Option(parsing: .unconditional, help: "How many devices, 20 to 100000.")
     var devices = 5000
 
-    @Option(parsing: .unconditional, help: "The seed of the random subscriptions.")
+    @Option(
+        parsing: .unconditional, help: "The seed of the random subscriptions, 0 to \(UInt64.max).")
     var seed: UInt64 = 1
 
     @Option(
@@ -124,6 +125,7 @@ struct DemoCommand: ReportingCommand {
         let program = CommandLine.arguments.first ?? "martlet"
         let place = port == Limits.defaultPort ? "" : " --port \(port)"
         let project = "--project \(DemoRun.project)"
+        // A shell takes `!(` for a line of its history, and `! (` for what it is.
         Terminal.print(
             """
 
@@ -133,11 +135,11 @@ struct DemoCommand: ReportingCommand {
               export MARTLET_DATA=\(folder)
               \(program) listen \(project) --app com.example.tides --platform android \
             --topic tides --state \(folder)/listen.json\(place)
-              \(program) send \(project) --condition "'tides' in topics && !('silent' in topics)" \
+              \(program) send \(project) --condition "'tides' in topics && ! ('silent' in topics)" \
             --title "High tide" --body "at 14:05"
               \(program) explain \(project) \
             "'dogs' in topics || 'cats' in topics && 'weather' in topics"
-              \(program) audience \(project) "!('weather' in topics)"
+              \(program) audience \(project) "! ('weather' in topics)"
               \(program) topics \(project)
 
             Ctrl-C ends and removes the folder.

@@ -19,7 +19,7 @@ struct EmulatorCommand: ReportingCommand {
             serves until Ctrl-C. Nothing is kept: the folder is removed at the end.
 
                 martlet emulator > emulator.env &
-                until grep -q MARTLET_DATA emulator.env; do kill -0 $! || exit 1; sleep 0.1; done
+                while kill -0 $! && ! grep -q MARTLET_DATA emulator.env; do sleep 0.1; done
                 . ./emulator.env
 
             SDKs have no variable for the address. FCM_BASE_URL has the address, for the one line of your \
@@ -41,7 +41,8 @@ struct EmulatorCommand: ReportingCommand {
     var host = "127.0.0.1"
 
     @Option(
-        parsing: .unconditional, help: "The port for devices and senders; 0 lets the system choose."
+        parsing: .unconditional,
+        help: "The port for devices and senders, 0 to 65535; 0 lets the system choose."
     )
     var port = UInt16(Limits.defaultPort)
 

@@ -37,17 +37,19 @@ package struct GatewayOptions: ParsableArguments {
     @Option(help: "The life of an access token, in seconds, 1 to 86400.")
     package var accessTokenSeconds = Limits.accessTokenSecondsDefault
 
-    @Option(help: "The longest body of an HTTP request, in bytes.")
+    @Option(help: "The longest body of an HTTP request, in bytes, 1 to 67108864.")
     package var httpBodyBytes = Limits.httpBodyBytesMax
 
-    @Option(help: "HTTP requests that are answered at a time.")
+    @Option(help: "HTTP requests that are answered at a time, 1 or more.")
     package var httpRequests = Limits.httpRequestsMax
 
-    @Option(help: "HTTP connections at a time.")
+    @Option(help: "HTTP connections at a time, 1 or more.")
     package var httpConnections = Limits.httpConnectionsMax
 
     @Option(
-        help: "HTTP connections of one address at a time; the proxies of --proxy have no bound.")
+        help:
+            "HTTP connections of one address at a time, 1 or more; the proxies of --proxy have no bound."
+    )
     package var httpConnectionsPerAddress = Limits.httpConnectionsPerAddressMax
 
     @Option(
@@ -57,16 +59,17 @@ package struct GatewayOptions: ParsableArguments {
             valueName: "name"))
     package var httpProxyHeader = "X-Forwarded-For"
 
-    @Option(help: "Close an HTTP connection that was silent for so many seconds.")
+    @Option(help: "Close an HTTP connection that was silent for so many seconds, 1 or more.")
     package var httpIdleSeconds = Limits.httpIdleSeconds
 
-    @Option(help: "An HTTP request must have come whole after so many seconds.")
+    @Option(help: "An HTTP request must have come whole after so many seconds, 1 or more.")
     package var httpRequestSeconds = Limits.httpRequestSeconds
 
     @Option(
         help: ArgumentHelp(
             "A send that is repeated within so many seconds after its connection ended without the "
-                + "whole answer is not sent again; 0: every send is.", valueName: "seconds"))
+                + "whole answer is not sent again, 0 or more; 0: every send is.",
+            valueName: "seconds"))
     package var httpRetrySeconds = Limits.retryWindowSecondsDefault
 
     @Option(

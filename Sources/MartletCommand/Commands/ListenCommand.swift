@@ -75,7 +75,7 @@ struct ListenCommand: ReportingCommand {
     @Option(
         parsing: .unconditional,
         help: ArgumentHelp(
-            "The broker's port (default: that of the broker that serves the folder, else "
+            "The broker's port, 1 to 65535 (default: that of the broker that serves the folder, else "
                 + "\(Limits.defaultPort))."))
     var port: Int?
 
@@ -86,7 +86,9 @@ struct ListenCommand: ReportingCommand {
 
     @Option(
         parsing: .unconditional,
-        help: ArgumentHelp("Doze for so many seconds, then be active.", valueName: "seconds"))
+        help: ArgumentHelp(
+            "Doze for so many seconds (0 or more, with fractions), then be active.",
+            valueName: "seconds"))
     var dozeSeconds: Double?
 
     @Option(
@@ -98,14 +100,14 @@ struct ListenCommand: ReportingCommand {
     @Option(
         parsing: .unconditional,
         help:
-            "End after so many messages; with 0, which needs --send-upstream, when everything is sent."
+            "End after so many messages, 0 or more; with 0, which needs --send-upstream, when everything is sent."
     )
     var count: Int?
 
     @Option(
         parsing: .unconditional,
         help: ArgumentHelp(
-            "End after so many seconds; with 1 where --count messages have not come by then.",
+            "End after so many seconds (0 or more, with fractions); with 1 where --count messages have not come by then.",
             valueName: "seconds"))
     var timeout: Double?
 

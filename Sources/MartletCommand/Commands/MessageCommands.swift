@@ -46,7 +46,7 @@ struct ReceiptsCommand: ReportingCommand {
             come again. Ctrl-C ends with 0.
             """)
 
-    @Option(parsing: .unconditional, help: "End after so many receipts.")
+    @Option(parsing: .unconditional, help: "End after so many receipts, 1 or more.")
     var count: Int?
 
     @OptionGroup var sender: SenderOptions
@@ -116,7 +116,7 @@ struct RotateCommand: ReportingCommand {
     @Option(parsing: .unconditional, help: "The broker's address.")
     var host = "127.0.0.1"
 
-    @Option(parsing: .unconditional, help: "The broker's port.")
+    @Option(parsing: .unconditional, help: "The broker's port, 1 to 65535.")
     var port = Limits.defaultPort
 
     @OptionGroup var tls: ClientTLSOptions

@@ -44,7 +44,7 @@ struct SubscribersCommand: ReportingCommand {
     @Option(parsing: .unconditional, help: "Go on after the cursor that another call ended with.")
     var after = ""
 
-    @Option(parsing: .unconditional, help: "Tokens to list at most.")
+    @Option(parsing: .unconditional, help: "Tokens to list at most, 1 or more.")
     var limit = 1000
 
     @OptionGroup var sender: SenderOptions
@@ -72,7 +72,7 @@ struct AudienceCommand: ReportingCommand {
         commandName: "audience",
         abstract: "Count or list whom a condition selects, without sending anything.")
 
-    @Argument(help: "The condition, such as \"'tides' in topics && !('silent' in topics)\".")
+    @Argument(help: "The condition, such as \"'tides' in topics && ! ('silent' in topics)\".")
     var condition: String
 
     @Flag(help: "List the instances' tokens instead of counting them.")
@@ -83,7 +83,7 @@ struct AudienceCommand: ReportingCommand {
         help: "With --tokens: go on after the cursor that another call ended with.")
     var after = ""
 
-    @Option(parsing: .unconditional, help: "With --tokens: tokens to list at most.")
+    @Option(parsing: .unconditional, help: "With --tokens: tokens to list at most, 1 or more.")
     var limit = 1000
 
     @OptionGroup var sender: SenderOptions
@@ -131,7 +131,7 @@ struct ExplainCommand: ReportingCommand {
         commandName: "explain",
         abstract: "Show how a condition is read, what each part selects, and what to look at.")
 
-    @Argument(help: "The condition, such as \"'tides' in topics && !('silent' in topics)\".")
+    @Argument(help: "The condition, such as \"'tides' in topics && ! ('silent' in topics)\".")
     var condition: String
 
     @OptionGroup var sender: SenderOptions

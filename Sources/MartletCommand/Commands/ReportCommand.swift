@@ -13,10 +13,10 @@ struct ReportCommand: ReportingCommand {
         commandName: "report",
         abstract: "Show what became of a message, or of a project's messages.",
         discussion: """
-              martlet report projects/tides/messages/42    of a message
-              martlet report 42 --project tides            the same
-              martlet report 42 --project tides --missing  who has not got it
-              martlet report tides --days 7 --by app       of a project
+                martlet report projects/tides/messages/42    # of a message
+                martlet report 42 --project tides            # the same
+                martlet report 42 --project tides --missing  # who has not got it
+                martlet report tides --days 7 --by app       # of a project
 
             Every instance that a message was for has one outcome or is pending. Outcomes count for the \
             day on which the message was accepted, what was sent, displayed and opened for the day on \
@@ -39,10 +39,15 @@ struct ReportCommand: ReportingCommand {
     var after: String?
 
     @Option(
-        parsing: .unconditional, help: "With --missing: tokens to list at most (default: 1000).")
+        parsing: .unconditional,
+        help: "With --missing: tokens to list at most, 1 or more (default: 1000).")
     var limit: Int?
 
-    @Option(parsing: .unconditional, help: "Of a project: how many days up to today (default: 30).")
+    @Option(
+        parsing: .unconditional,
+        help:
+            "Of a project: how many days up to today, 1 to \(Limits.reportDaysAskedMax) (default: 30)."
+    )
     var days: Int?
 
     @Option(parsing: .unconditional, help: "Of a project: only instances of this app.")

@@ -73,7 +73,7 @@ struct SendCommand: ReportingCommand {
     @Option(
         parsing: .unconditional,
         help: ArgumentHelp(
-            "For how many seconds the message is of interest; by default as long as the project allows.",
+            "For how many seconds the message is of interest, 0 to \(Limits.timeToLiveSecondsMax); by default as long as the project allows.",
             valueName: "seconds"))
     var ttl: UInt32?
 
@@ -88,7 +88,9 @@ struct SendCommand: ReportingCommand {
         help: ArgumentHelp("Only to instances of this app.", valueName: "app"))
     var restrictedPackageName: String?
 
-    @Option(parsing: .unconditional, help: "The number on the app's icon, on Apple's platforms.")
+    @Option(
+        parsing: .unconditional,
+        help: "The number on the app's icon, on Apple's platforms, 0 to \(UInt32.max).")
     var apnsBadge: UInt32?
 
     @Option(parsing: .unconditional, help: "The sound, on Apple's platforms.")

@@ -36,7 +36,7 @@ struct ServeOptions: ParsableArguments {
         help: "The address to listen on; 0.0.0.0 means all IPv4 addresses, :: all IPv6 addresses.")
     var host = "127.0.0.1"
 
-    @Option(help: "The port to listen on; 0 lets the system choose.")
+    @Option(help: "The port to listen on, 0 to 65535; 0 lets the system choose.")
     var port = UInt16(Limits.defaultPort)
 
     @Option(
@@ -95,19 +95,22 @@ struct ServeOptions: ParsableArguments {
         help: "Refuse to start on epoll where the kernel denies io_uring.")
     var requireIOUring = false
 
-    @Option(help: "Threads that serve connections; 0: one for each processor of this process.")
+    @Option(
+        help: "Threads that serve connections, 0 to 256; 0: one for each processor of this process."
+    )
     var loops = 0
 
-    @Option(help: "Connections that each loop serves at most.")
+    @Option(help: "Connections that each loop serves at most, 1 to 1048576.")
     var connectionsPerLoop = 65_536
 
-    @Option(help: "Close a connection that was silent for so many seconds.")
+    @Option(help: "Close a connection that was silent for so many seconds, 1 or more.")
     var idleSeconds = Limits.idleSecondsDefault
 
-    @Option(help: "Close a connection that has not said hello after so many seconds.")
+    @Option(help: "Close a connection that has not said hello after so many seconds, 1 or more.")
     var handshakeSeconds = Limits.handshakeSecondsDefault
 
-    @Option(help: "Close a connection whose frame has not come whole after so many seconds.")
+    @Option(
+        help: "Close a connection whose frame has not come whole after so many seconds, 1 or more.")
     var frameSeconds = Limits.frameSecondsDefault
 
     @Option(
@@ -118,7 +121,7 @@ struct ServeOptions: ParsableArguments {
 
     @Option(
         help:
-            "Deliveries of messages to many instances per second, over all projects; 0: any number."
+            "Deliveries of messages to many instances per second, over all projects, 0 to \(Limits.deliveriesPerSecondMax); 0: any number."
     )
     var deliveriesPerSecond = 0
 

@@ -15,32 +15,45 @@ struct SizeCommand: ReportingCommand {
             The figures behind the formulas were measured on two cores of an AMD EPYC with an fsync of \
             0.2 ms. The section "Sizing" of the article Operating has the formulas.
 
-              martlet size --instances 1000000 --connections 300000 --messages-per-day 2000000
+                martlet size --instances 1000000 --connections 300000 \\
+                    --messages-per-day 2000000
             """)
 
-    @Option(parsing: .unconditional, help: "Registered instances of all projects.")
+    @Option(
+        parsing: .unconditional,
+        help: "Registered instances of all projects, 0 to \(Self.countMax).")
     var instances: Int
 
-    @Option(parsing: .unconditional, help: "Connections at the busiest time.")
+    @Option(
+        parsing: .unconditional, help: "Connections at the busiest time, 0 to \(Self.countMax).")
     var connections: Int
 
     @Option(
         parsing: .unconditional,
-        help: "Messages accepted in a day, without those of --fanouts-per-day.")
+        help:
+            "Messages accepted in a day, without those of --fanouts-per-day, 0 to \(Self.countMax)."
+    )
     var messagesPerDay: Int
 
-    @Option(parsing: .unconditional, help: "Recipients of each of these messages.")
+    @Option(
+        parsing: .unconditional,
+        help: "Recipients of each of these messages, 0 to \(Self.countMax).")
     var recipients = 1
 
-    @Option(parsing: .unconditional, help: "Further messages in a day, to many.")
+    @Option(
+        parsing: .unconditional, help: "Further messages in a day, to many, 0 to \(Self.countMax).")
     var fanoutsPerDay = 0
 
     @Option(
         parsing: .unconditional,
-        help: "Recipients of each of --fanouts-per-day. Default: all instances.")
+        help:
+            "Recipients of each of --fanouts-per-day, 0 to \(Self.countMax). Default: all instances."
+    )
     var fanoutRecipients: Int?
 
-    @Option(parsing: .unconditional, help: "Topics that an instance is subscribed to.")
+    @Option(
+        parsing: .unconditional,
+        help: "Topics that an instance is subscribed to, 0 to \(Limits.topicsPerInstanceMax).")
     var topicsPerInstance = 5
 
     @Option(
@@ -55,18 +68,22 @@ struct SizeCommand: ReportingCommand {
         help: "Part of the messages that are stored: those with a time to live above 0. 0 to 1.")
     var stored = 1.0
 
-    @Option(parsing: .unconditional, help: "Payload of a message.")
+    @Option(parsing: .unconditional, help: "Payload of a message, in bytes, 0 to \(Self.countMax).")
     var bytesPerMessage = 512
 
-    @Option(parsing: .unconditional, help: "Days that a message waits for its recipients.")
+    @Option(
+        parsing: .unconditional,
+        help: "Days that a message waits for its recipients, 0 to \(Self.daysMax).")
     var days = 28
 
-    @Option(parsing: .unconditional, help: "How often a day each connection ends and comes back.")
+    @Option(
+        parsing: .unconditional,
+        help: "How often a day each connection ends and comes back, 0 to \(Self.countMax).")
     var connectsPerDay = 8
 
     @Option(
         parsing: .unconditional,
-        help: "Rate at the busiest time, as a multiple of the day's average.")
+        help: "Rate at the busiest time, as a multiple of the day's average, 1 to 1000.")
     var peak = 10.0
 
     @Flag(inversion: .prefixedNo, help: "Whether devices connect over TLS.")
@@ -78,6 +95,7 @@ struct SizeCommand: ReportingCommand {
     @OptionGroup var output: OutputOptions
 
     private static let countMax = 1_000_000_000
+    private static let daysMax = Int(Limits.timeToLiveSecondsMax) / 86_400
 
     func validate() throws {
         let counts = [
@@ -96,9 +114,8 @@ struct SizeCommand: ReportingCommand {
             throw ValidationError(
                 "--topics-per-instance takes a number from 0 to \(Limits.topicsPerInstanceMax).")
         }
-        let daysMax = Int(Limits.timeToLiveSecondsMax) / 86_400
-        guard (0...daysMax).contains(days) else {
-            throw ValidationError("--days takes a number from 0 to \(daysMax).")
+        guard (0...Self.daysMax).contains(days) else {
+            throw ValidationError("--days takes a number from 0 to \(Self.daysMax).")
         }
         for (name, share) in [("--away", away), ("--stored", stored)]
         where !(0...1).contains(share) {

@@ -15,7 +15,7 @@ struct UpstreamCommand: ReportingCommand {
             others listen too, each message goes to one of them. Ctrl-C ends with 0.
             """)
 
-    @Option(parsing: .unconditional, help: "End after so many messages.")
+    @Option(parsing: .unconditional, help: "End after so many messages, 1 or more.")
     var count: Int?
 
     @OptionGroup var sender: SenderOptions
