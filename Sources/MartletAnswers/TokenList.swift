@@ -9,6 +9,8 @@ package struct TokenList: Encodable {
     package var condition: String?
     package var messageID: String?
     package var tokens: [String] = []
+    /// The outcomes of the message: why those without it have not got it. nil for other lists.
+    package var counts: CountsAnswer?
     /// Cursor for the next page; nil at the end of the list.
     package var next: String?
 

@@ -30,7 +30,8 @@ struct ReportCommand: ReportingCommand {
     @Option(parsing: .unconditional, help: "The project.")
     var project: String?
 
-    @Flag(help: "Of a message: list the tokens of those that have not got it.")
+    @Flag(
+        help: "Of a message: list the tokens of those that have not got it, and count the reasons.")
     var missing = false
 
     @Option(
@@ -130,14 +131,19 @@ struct ReportCommand: ReportingCommand {
     }
 
     private func printMissing(_ id: String, _ project: String) async throws {
-        let list = try await connection.ask(project: project, folder: folder.folder) { sender in
+        let (list, counts) = try await connection.ask(project: project, folder: folder.folder) {
+            sender in
             var list = TokenList(messageID: id)
+            let counts = try await sender.report(of: id).counts
+            list.counts = CountsAnswer(counts)
             try await list.read("tokens", after: after ?? "", limit: limit ?? 1000) {
                 after, limit in try await sender.notReceived(id, after: after, limit: limit)
             }
-            return list
+            return (list, counts)
         }
         list.print(json: output.json)
+        // Beside the tokens, which another program may read.
+        if !output.json { Terminal.printError(ReportText.reasons(counts)) }
     }
 
     private func report(

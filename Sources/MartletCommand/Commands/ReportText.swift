@@ -91,6 +91,18 @@ struct ReportText {
         targeted == 0 ? "-" : Quantity.percent(Double(count) / Double(targeted))
     }
 
+    /// REP-2: why recipients have not got a message, such as `17 pending, 2 rate-limited`. The store keeps the reasons of a
+    /// message as counts, and not with each instance.
+    static func reasons(_ counts: DeliveryCounts) -> String {
+        let reasons = present([pending] + losses, in: [counts]).map {
+            "\($0.value(counts)) \($0.name)"
+        }
+        return reasons.isEmpty
+            ? "Nobody is without the message."
+            : "Without the message: \(reasons.joined(separator: "; "))."
+                + (counts.unregistered > 0 ? " Unregistered instances are not listed." : "")
+    }
+
     // MARK: A project
 
     func text(_ report: ProjectReport, by grouping: ReportCommand.Grouping) -> String {
