@@ -4,6 +4,7 @@
 
 import Glibc
 import MartletCommand
+import Synchronization
 import Testing
 
 @Suite("Commands: the writer of lines", .timeLimit(.minutes(1)))
@@ -95,10 +96,15 @@ struct LineWriterTests {
         #expect(pipe.lines(2) == ["3 missing", "afterwards"])
         // What cannot be written there silences no other descriptor.
         let other = Pipe()
-        let lost = try LineWriter(bytesMax: 1 << 20, lossDescriptor: full) { "\($0) missing\n" }
+        let failures = Mutex<[[Int32]]>([])
+        let lost = try LineWriter(
+            bytesMax: 1 << 20, lossDescriptor: full,
+            failed: { descriptor, code in failures.withLock { $0.append([descriptor, code]) } },
+            loss: { "\($0) missing\n" })
         lost.write("lost\n", to: full)
         lost.write("result\n", to: other.writing)
         #expect(other.lines(1) == ["result"])
+        #expect(failures.withLock { $0 } == [[full, ENOSPC]])
     }
 
     @Test(

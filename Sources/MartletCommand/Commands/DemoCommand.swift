@@ -49,7 +49,7 @@ struct DemoCommand: ReportingCommand {
 
     func perform() async throws {
         let interrupt = Interrupt.prepare()
-        try Terminal.writeFromThread()
+        try Terminal.writeFromThread(needsResults: true)
         // Two for each device, one at either end of the connection, and some for the rest.
         let descriptors = DescriptorLimit.raise()
         guard devices * 2 + 500 <= descriptors else {

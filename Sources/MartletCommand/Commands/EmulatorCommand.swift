@@ -90,7 +90,7 @@ struct EmulatorCommand: ReportingCommand {
     func perform() async throws {
         let part = try ProgramParts.requiredGateway()
         let interrupt = Interrupt.prepare()
-        try Terminal.writeFromThread()
+        try Terminal.writeFromThread(needsResults: true)
         DescriptorLimit.raise()
         let folder = try TemporaryFolder.make("martlet-emulator")
         defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -134,6 +134,8 @@ struct EmulatorCommand: ReportingCommand {
                     console: options.servesConsole
                         ? ConsoleAddress(url: served, folder: folder + "/data")
                             .link(project: project, at: broker.now) : nil))
+            // Nobody finds an emulator whose address was not told.
+            try Terminal.requirePrinted()
         } until: {
             await interrupt.wait()
         }

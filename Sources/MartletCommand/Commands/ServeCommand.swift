@@ -98,7 +98,7 @@ private struct Serving {
         let part = http.isWanted ? try ProgramParts.requiredGateway() : nil
         try ProcessStart.requireThreads(Self.threads(loops: options.loops, hasGateway: part != nil))
         let interrupt = Interrupt.prepare()
-        try Terminal.writeFromThread(options.logFormat)
+        try Terminal.writeFromThread(options.logFormat, needsResults: false)
         do { try await serve(http, part, interrupt) } catch {
             // With --json a refusal is one object on standard error.
             guard !output.json, !(error is ValidationError) else { throw error }

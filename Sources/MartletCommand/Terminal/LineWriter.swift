@@ -33,6 +33,7 @@ package final class LineWriter: Sendable {
     private let bytesMax: Int
     private let lossDescriptor: Int32
     private let loss: @Sendable (Int) -> String
+    private let failed: @Sendable (_ descriptor: Int32, _ errno: Int32) -> Void
     private let state = Mutex(State())
     private let work = DispatchSemaphore(value: 0)
 
@@ -40,13 +41,16 @@ package final class LineWriter: Sendable {
     /// - Parameters:
     ///   - bytesMax: bytes of lines that wait.
     ///   - lossDescriptor: where missing lines are told.
+    ///   - failed: called on the thread when a text could not be written.
     ///   - loss: makes the line that says how many lines are missing, with its new line.
     /// - Throws: `UNAVAILABLE` if the system has no thread left.
     package init(
         bytesMax: Int = Limits.logQueueBytesMax, lossDescriptor: Int32 = STDERR_FILENO,
+        failed: @escaping @Sendable (_ descriptor: Int32, _ errno: Int32) -> Void = { _, _ in },
         loss: @escaping @Sendable (Int) -> String
     ) throws(MartletError) {
-        (self.bytesMax, self.lossDescriptor, self.loss) = (bytesMax, lossDescriptor, loss)
+        (self.bytesMax, self.lossDescriptor) = (bytesMax, lossDescriptor)
+        (self.failed, self.loss) = (failed, loss)
         try SystemThread(name: "martlet-log") { self.run() }.detach()
     }
 
@@ -115,6 +119,7 @@ package final class LineWriter: Sendable {
                     let isReady = descriptor != lossDescriptor || told()
                     let count = isReady ? Self.put(bytes, to: descriptor) : 0
                     if count < bytes.count {
+                        if isReady { failed(descriptor, errno) }
                         missing += 1
                         if descriptor == lossDescriptor { isLineOpen = count > 0 || isLineOpen }
                     }

@@ -29,8 +29,9 @@ enum Terminal {
 
     private static func write(_ text: String, to descriptor: Int32) {
         if let writer = writer.withLock({ $0 }) {
-            // Who starts a broker with a closed standard output wants no results, and misses none.
-            guard descriptor != STDOUT_FILENO || isOutputOpen else { return }
+            guard
+                descriptor != STDOUT_FILENO || isOutputOpen || needsResults.load(ordering: .relaxed)
+            else { return }
             return writer.write(text, to: descriptor)
         }
         let count = LineWriter.put(Array(text.utf8), to: descriptor)
@@ -39,7 +40,8 @@ enum Terminal {
     }
 
     /// Why a result could not be printed; nil: all of them were. A key that is shown once is lost then.
-    static var lostOutput: String? {
+    private static var lostOutput: String? {
+        if needsResults.load(ordering: .relaxed) { flush() }
         let code = outputErrno.load(ordering: .relaxed)
         return code == 0 ? nil : String(cString: strerror(code))
     }
@@ -49,11 +51,7 @@ enum Terminal {
     /// - Throws: `UNAVAILABLE` if a result could not be printed.
     static func requirePrinted() throws(MartletError) {
         guard let reason = lostOutput else { return }
-        throw MartletError(.unavailable, unprinted(reason))
-    }
-
-    static func unprinted(_ reason: String) -> String {
-        "The result could not be printed: \(reason)."
+        throw MartletError(.unavailable, "The result could not be printed: \(reason).")
     }
 
     private static let outputErrno = Atomic<Int32>(0)
@@ -64,13 +62,29 @@ enum Terminal {
     /// The writer of a serving process; nil in any other process, whose results wait for their reader.
     private static let writer = Mutex<LineWriter?>(nil)
 
+    /// False in a broker's process: whoever starts a broker with a closed standard output wants no results, and misses none.
+    private static let needsResults = Atomic(true)
+
     /// From now on nothing that is printed waits for a reader, because this process serves. At its end the process waits a
     /// moment for the reader.
-    /// - Parameter format: the form of the line that tells how many lines are missing.
+    /// - Parameters:
+    ///   - format: the form of the line that tells how many lines are missing.
+    ///   - needsResults: whether a result that cannot be printed makes the command fail.
     /// - Throws: `UNAVAILABLE` if the system has no thread left.
-    static func writeFromThread(_ format: LogFormat = .text) throws(MartletError) {
-        let new = try LineWriter { CommandLog.loss(of: $0, format) }
+    static func writeFromThread(
+        _ format: LogFormat = .text, needsResults needed: Bool
+    ) throws(MartletError) {
+        needsResults.store(needed, ordering: .relaxed)
+        let new = try LineWriter(
+            failed: { descriptor, code in
+                guard needed, descriptor == STDOUT_FILENO else { return }
+                outputErrno.store(code, ordering: .relaxed)
+            }, loss: { CommandLog.loss(of: $0, format) })
         writer.withLock { $0 = new }
-        atexit { Terminal.writer.withLock { $0 }?.flush(milliseconds: Limits.logFlushMilliseconds) }
+        atexit { Terminal.flush() }
+    }
+
+    private static func flush() {
+        writer.withLock { $0 }?.flush(milliseconds: Limits.logFlushMilliseconds)
     }
 }
