@@ -155,6 +155,7 @@ public final class Gateway: Sendable {
                 switch try await judgeAnew(call, for: route) {
                 case .sender(let caller):
                     call.caller = caller
+                    try requireOwnProject(call, of: caller, route)
                     owner = caller.projectID
                 case .other(let name): owner = name
                 case .stranger: owner = nil
@@ -167,6 +168,7 @@ public final class Gateway: Sendable {
                         call: call, route: route, owner: owner, coding: try coding(of: call, route))
                 )
             } catch {
+                count(error, of: call)
                 return .refused(refusal(await held(error, from: head), of: route, after: began))
             }
         }
@@ -193,6 +195,7 @@ public final class Gateway: Sendable {
             answer.headers.append(("allow", known))
         }
         metrics.answered("none", status: answer.status, after: duration)
+        broker.countRefusal(methods.isEmpty ? .notFound : .invalidArgument, in: nil)
         return answer
     }
 
@@ -203,7 +206,7 @@ public final class Gateway: Sendable {
     ) async throws -> Route.Judgement {
         guard !broker.isCurrent else { return try judge(call, for: route) }
         do { return try Freshness.any.ask { try judge(call, for: route) } } catch {
-            // A call without a credential, or with another project's, is refused by any store.
+            // A call without a credential is refused by any store.
             if error is GatewayError { throw error }
             return try await broker.newest().ask { try judge(call, for: route) }
         }
@@ -226,18 +229,38 @@ public final class Gateway: Sendable {
         switch route.access {
         case .anyone, .exchange: .stranger
         case .judged(let judge): try judge(call)
-        case .bearer, .bearerOrKey: .sender(try identify(call, allowsKey: route.access.takesKey))
+        case .bearer, .bearerOrKey:
+            .sender(try authenticate(call, allowsKey: route.access.takesKey))
         }
     }
 
-    private func identify(_ call: GatewayCall, allowsKey: Bool) throws -> Caller {
-        let caller = try authenticate(call, allowsKey: allowsKey)
-        if let project = call.parameters["project"], !caller.isOf(project) {
+    /// - Throws: PERMISSION_DENIED if the path names another project than that of a sender's credential.
+    private func requireOwnProject(
+        _ call: GatewayCall, of caller: Caller, _ route: Route
+    ) throws(GatewayError) {
+        switch route.access {
+        case .anyone, .exchange, .judged: return
+        case .bearer, .bearerOrKey:
+            guard let project = call.parameters["project"], !caller.isOf(project) else { return }
             throw GatewayError(
                 .permissionDenied,
                 "The credential is not one of this project's; use one of its own.")
         }
-        return caller
+    }
+
+    /// OPS-10: counts a refusal that the broker has not counted: one by the gateway itself, or by a door. The project is that of
+    /// a right credential.
+    func count(_ error: any Error, of call: GatewayCall) {
+        let cause: ErrorWord?
+        switch error {
+        case let wrong as WrongCredential:
+            cause = wrong.refusal is MartletError ? nil : .unauthenticated
+        case let error as any AnsweredError: cause = error.countedCause
+        case let error as GatewayError: cause = error.isCounted ? nil : error.status.cause
+        case is MartletError: cause = nil
+        default: cause = .internal
+        }
+        if let cause { broker.countRefusal(cause, in: call.caller?.projectID) }
     }
 
     private func refusal(
@@ -296,6 +319,7 @@ public final class Gateway: Sendable {
                     }
             }
             self.metrics.answered(admitted.route.name, status: refusal.httpStatus, after: .zero)
+            self.count(refusal, of: admitted.call)
             return .failure(refusal)
         }
     }
@@ -355,6 +379,7 @@ public final class Gateway: Sendable {
                 route.name, status: answer.status, after: ContinuousClock.now - began)
             return answer
         } catch {
+            count(error, of: call)
             return refusal(await held(error, from: call), of: route, after: began)
         }
     }
@@ -396,6 +421,23 @@ package struct WrongCredential: Error {
     package init(kind: String, refusal: any Error) {
         self.kind = kind
         self.refusal = refusal
+    }
+}
+
+extension GatewayError.Status {
+    /// The word under which the refusal is counted.
+    fileprivate var cause: ErrorWord {
+        switch self {
+        case .invalidArgument, .unimplemented: .invalidArgument
+        case .unauthenticated: .unauthenticated
+        case .permissionDenied: .permissionDenied
+        case .notFound: .notFound
+        case .alreadyExists: .alreadyExists
+        case .resourceExhausted: .resourceExhausted
+        case .unavailable: .unavailable
+        case .deadlineExceeded: .deadlineExceeded
+        case .internal: .internal
+        }
     }
 }
 

@@ -128,7 +128,7 @@ extension WebPushDoor {
             return GatewayAnswer(status: 204, headers: CrossOrigin.headers)
         } catch {
             guard error.word == .notFound else { throw PushError(error) }
-            throw PushError(404, 102, "No such message is waiting.")
+            throw PushError(404, 102, "No such message is waiting.", isCounted: true)
         }
     }
 }

@@ -424,6 +424,12 @@ public final class Broker: Sendable {
         }
     }
 
+    /// OPS-10: counts what a door in front of the broker refuses by itself, because no command was made of it.
+    /// - Parameter projectID: nil: no right credential has named a project.
+    package func countRefusal(_ cause: ErrorWord, in projectID: String?) {
+        committer.metrics.refused(cause, in: projectID.flatMap { committer.number(of: $0) })
+    }
+
     /// GW-9: asks all loops.
     /// - Returns: an answer of each loop, in any order.
     /// - Throws: `UNAVAILABLE` for too many questions at a time, and if the broker closes.

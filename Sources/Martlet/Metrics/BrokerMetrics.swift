@@ -108,8 +108,12 @@ final class BrokerMetrics: Sendable {
     /// Counts a refused request, once and where it is refused.
     /// - Parameter project: nil: the peer's project is not known.
     func refused(_ error: MartletError, in project: ProjectNumber?) {
-        refusals[error.word]?.increment()
-        refusalBook.count(error.word, in: project)
+        refused(error.word, in: project)
+    }
+
+    func refused(_ cause: ErrorWord, in project: ProjectNumber?) {
+        refusals[cause]?.increment()
+        refusalBook.count(cause, in: project)
     }
 
     // MARK: Readings

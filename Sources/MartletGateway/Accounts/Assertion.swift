@@ -174,6 +174,8 @@ struct OAuthError: AnsweredError {
         OAuthError("invalid_grant", description)
     }
 
+    var countedCause: ErrorWord? { isOfCredential ? .unauthenticated : .invalidArgument }
+
     var answer: GatewayAnswer {
         var answer = GatewayAnswer.json(
             .object(["error": .string(word), "error_description": .string(description)]),

@@ -7,6 +7,8 @@ public import Martlet
 /// An error with an answer of its own.
 package protocol AnsweredError: Error {
     var answer: GatewayAnswer { get }
+    /// OPS-10: the cause to count; nil: the broker refused, and has counted it.
+    var countedCause: ErrorWord? { get }
 }
 
 /// An answer to a call.

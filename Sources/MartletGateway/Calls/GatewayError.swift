@@ -94,6 +94,8 @@ public struct GatewayError: Error, Sendable, Hashable {
     public var retryDelayMilliseconds: UInt32?
     /// The broker's error, from which legacy forms of the refusal are made; nil where the gateway itself refuses.
     public var cause: MartletError?
+    /// Whether the broker, which refused, has counted the refusal (OPS-10). The gateway counts its own.
+    package var isCounted: Bool
 
     /// Makes a refusal.
     /// - Parameters:
@@ -114,6 +116,7 @@ public struct GatewayError: Error, Sendable, Hashable {
         self.quota = quota
         self.retryDelayMilliseconds = retryDelayMilliseconds
         self.cause = cause
+        isCounted = cause != nil
     }
 
     /// Refuses a request that breaks a rule: `FcmError` INVALID_ARGUMENT with the field at fault.

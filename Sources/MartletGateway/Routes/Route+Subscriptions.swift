@@ -64,9 +64,11 @@ private struct Subscription {
         do throws(MartletError) {
             self.topic = try TopicName(validating: topic ?? call["topic"]).text
         } catch {
-            throw GatewayError(
+            var refusal = GatewayError(
                 .invalidArgument, "Topic name contains invalid characters.",
                 violations: [.init("topic_name", error.message)], cause: error)
+            refusal.isCounted = false
+            throw refusal
         }
     }
 

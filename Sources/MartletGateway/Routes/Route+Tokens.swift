@@ -21,7 +21,7 @@ extension Route {
             do {
                 return try gateway.exchange(call)
             } catch let error as OAuthError {
-                guard error.isOfCredential else { return error.answer }
+                guard error.isOfCredential else { throw error }
                 throw WrongCredential(kind: "assertion", refusal: error)
             }
         }

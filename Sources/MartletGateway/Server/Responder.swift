@@ -116,6 +116,7 @@ final class Responder: Sendable {
         case .refused(let error):
             let refusal = admitted.route.refusal(error)
             gateway.metrics.answered("none", status: refusal.status, after: .zero)
+            gateway.count(error, of: admitted.call)
             // The rest of the body is not kept.
             part.giveBack()
             try await refuse(refusal, &parts, writer, on: channel)

@@ -14,8 +14,14 @@ struct PushError: AnsweredError {
     var number: Int
     var message: String
     var retryAfterSeconds: Int?
+    /// Whether the broker refused, and has counted the refusal.
+    private var isCounted: Bool
 
-    init(_ status: Int, _ number: Int, _ message: String, retryAfterSeconds: Int? = nil) {
+    init(
+        _ status: Int, _ number: Int, _ message: String, retryAfterSeconds: Int? = nil,
+        isCounted: Bool = false
+    ) {
+        self.isCounted = isCounted
         self.status = status
         self.number = number
         self.message = message
@@ -42,6 +48,7 @@ struct PushError: AnsweredError {
                 503, 202, "The push service cannot take the message now.",
                 retryAfterSeconds: seconds ?? Self.retrySeconds)
         }
+        isCounted = true
     }
 
     /// A refusal by the gateway.
@@ -56,6 +63,19 @@ struct PushError: AnsweredError {
                 retryAfterSeconds: error.retryAfterSeconds ?? Self.retrySeconds)
         } else {
             self.init(error.httpStatus, 110, error.message)
+        }
+    }
+
+    var countedCause: ErrorWord? {
+        guard !isCounted else { return nil }
+        return switch status {
+        case 401: .unauthenticated
+        case 403: .permissionDenied
+        case 404: .notFound
+        case 410: .unregistered
+        case 429: .resourceExhausted
+        case 500...: .unavailable
+        default: .invalidArgument
         }
     }
 
