@@ -5,6 +5,7 @@
 // places in source files, by these sentences. Rests on swift-nio-ssl.
 
 import MartletBase
+import MartletClient
 import NIOCore
 import NIOSSL
 import NIOTLS
@@ -91,7 +92,7 @@ struct TLSFailure: Sendable {
             return
                 "The broker closed the connection without a word; the broker's log has the reason"
         }
-        return "TLS failed: \(Self.short(text))"
+        return "TLS failed: \(Self.short(NetworkFailure.words(error)))"
     }
 
     private func distrust(of certificate: NIOSSLCertificate?) -> String {

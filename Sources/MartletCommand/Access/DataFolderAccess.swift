@@ -190,7 +190,9 @@ struct DataFolderAccess {
             }
             return .running(administrator)
         } catch {
-            guard let error = error as? MartletError else { throw Obstacle(text: "\(error)") }
+            guard let error = error as? MartletError else {
+                throw Obstacle(text: NetworkFailure.words(error))
+            }
             if error.word == .notFound { throw Obstacle(text: error.message, answer: error) }
             guard error.word == .unauthenticated else { throw Obstacle(text: error.message) }
             throw Obstacle(

@@ -6,6 +6,7 @@
 import Logging
 import Martlet
 import MartletAnswers
+import MartletClient
 
 /// An error about a condition, with the condition's text for the report.
 struct ConditionFailure: Error {
@@ -67,8 +68,8 @@ struct FailureReport {
                 "\(body.code): \(misuse.description)"
                 + (misuse.help.isEmpty ? "" : "\n" + misuse.help)
         default:
-            body = .init(code: "FAILED", message: "\(failure)")
-            people = "\(body.code): \(failure)"
+            body = .init(code: "FAILED", message: NetworkFailure.words(failure))
+            people = "\(body.code): \(body.message)"
         }
     }
 
