@@ -123,7 +123,7 @@ def tree(root, program, version, time):
     write(root / "usr/lib/systemd/system/martlet.service", (HERE / "martlet.service").read_bytes())
     day = datetime.datetime.fromtimestamp(time, datetime.timezone.utc).strftime("%B %d, %Y")
     manual = run(
-        "python3", str(HERE / "manual.py"), version, day,
+        "python3", str(HERE / "manual.py"), "page", version, day,
         input=run(str(program), "--experimental-dump-help").encode())
     write(root / "usr/share/man/man1/martlet.1.gz", compressed(manual, time))
     for shell, path in (

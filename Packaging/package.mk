@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# A Debian package and an OCI image, and their test.
+# A Debian package and an OCI image, and their test; and the article made of the program's help.
 
-.PHONY: package package-test
+.PHONY: package package-test commands
+
+# The article Commands: what the program says of its commands. MartletCommandTests.ManualTests compares the two.
+COMMANDS := Sources/Martlet/Martlet.docc/Commands.md
+commands: build python
+	.build/release/martlet --experimental-dump-help > .build/commands.json
+	python3 Packaging/manual.py article < .build/commands.json > $(COMMANDS)
 
 ## A Debian package and an OCI image, in .build/package.
 # The program is linked once more, with the Swift runtime inside; nothing is compiled anew.
