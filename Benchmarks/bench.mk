@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # make bench: everything, within an hour and a half. make bench QUICK=1: under five minutes.
-# make bench ONLY=fanout,micro: some sections. make bench-publish REPORT=FOLDER: into the README.
+# make bench ONLY=fanout,micro: some sections. make bench-publish REPORT=FOLDER: into Benchmarks/README.md.
 
 BENCH_PACKAGES := redis-server nats-server mosquitto wrk python3-venv postgresql
 

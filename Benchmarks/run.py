@@ -4,7 +4,7 @@
 # Runs the benchmarks and writes a report. Python 3 without packages; builds what it measures.
 #
 #     Benchmarks/run.py [--quick] [--only fanout,…] [--servers martlet,floor,redis] [--out FOLDER]
-#     Benchmarks/run.py --publish FOLDER     put a report into the README and Benchmarks/Published
+#     Benchmarks/run.py --publish FOLDER     put a report into Benchmarks/README.md and Benchmarks/Published
 
 import argparse
 import datetime
@@ -196,7 +196,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0, help="of one fanout measured")
     parser.add_argument("--out", default="")
     parser.add_argument("--binaries", default="", help="do not build, take these")
-    parser.add_argument("--publish", default="", help="a report to put into the README")
+    parser.add_argument("--publish", default="", help="a report to put into Benchmarks/README.md")
     options = parser.parse_args()
     if options.publish:
         return publish.publish(options.publish, HERE.parent)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The tables, plots and verdicts of a fanout, and what of it the README shows. Rests on svg.py and the
+# The tables, plots and verdicts of a fanout, and what of it Benchmarks/README.md shows. Rests on svg.py and the
 # report it writes into.
 
 import svg
@@ -74,7 +74,7 @@ def drawings(report, results, names, cells, name):
 
 
 def headline(report, results, kinds, repeats):
-    """The table of the README."""
+    """The table of Benchmarks/README.md."""
     names = [kind.name for kind in kinds]
     cells = [cell for cell in ordered(results) if cell.payload == 128]
     runs = "one run" if repeats == 1 else f"medians of {repeats} interleaved runs"

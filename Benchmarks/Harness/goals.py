@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The figures to reach, as the README shows them: one row for each, made of one measurement or more. A
+# The figures to reach, as Benchmarks/README.md shows them: one row for each, made of one measurement or more. A
 # verdict of a report names its row, and a row without verdicts was not measured. Two rows belong to
 # other programs: `make stress` and `make bench-compare` leave their verdicts beside the reports, and
 # a report of the same commit takes them over.

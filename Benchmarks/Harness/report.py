@@ -166,7 +166,7 @@ class Report:
         (self.folder / "summary.md").write_text("\n".join(self.summary()))
 
     def summary(self):
-        """What the README shows: see publish.py."""
+        """What Benchmarks/README.md shows: see publish.py."""
         good = sum(verdict.is_good is True for verdict in self.verdicts)
         return [
             *self.machine(), "", *self.headline, "", "What is to be reached:", "",

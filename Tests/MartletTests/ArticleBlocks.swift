@@ -24,6 +24,22 @@ func martletArticle() async throws {
     try await broker.close()
 }
 
+func devicesArticle() async throws {
+    var options = DeviceOptions()
+    options.registration = .key("the project's registration key")
+    let device = try await MartletDevice.open(
+        host: "127.0.0.1", projectID: "harbour", appName: "com.example.tides", platform: .apple,
+        store: DeviceStateFile(path: "device.json"), options: options)
+    Task {
+        for await token in await device.registrationTokens() { print("tell the server:", token) }
+    }
+    try await device.subscribe(toTopic: "tides")
+    for try await message in device.messages {
+        print(message.notification?.title ?? "", message["at"] ?? "")
+        await device.displayed(message)
+    }
+}
+
 func reportsArticle(broker: Broker, message: Message) async throws {
     let receipt = try await broker.send(
         OutgoingMessage(to: .topic("tides"), message), in: "harbour")

@@ -10,12 +10,8 @@ func readmeDevice() async throws {
     let device = try await MartletDevice.open(
         host: "127.0.0.1", projectID: "harbour", appName: "com.example.tides", platform: .apple,
         store: DeviceStateFile(path: "device.json"), options: options)
-    Task {
-        for await token in await device.registrationTokens() { print("tell the server:", token) }
-    }
     try await device.subscribe(toTopic: "tides")
     for try await message in device.messages {
         print(message.notification?.title ?? "", message["at"] ?? "")
-        await device.displayed(message)
     }
 }

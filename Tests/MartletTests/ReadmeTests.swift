@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the README shows of the libraries compiles: each of its Swift blocks is the imports and the
-// function of a file of this target, which is not run.
+// The README is short, its links lead to files, and what it shows of the libraries compiles: each of its Swift blocks is the
+// imports and the function of a file of this target, which is not run.
 
 import Foundation
 import Testing
@@ -46,13 +46,32 @@ struct ReadmeTests {
             ])
     }
 
+    @Test("DOC the README has at most 150 lines and 10 KB, and its picture stands before line 25")
+    func isShort() throws {
+        let lines = try Self.lines(of: "../../README.md")
+        #expect(lines.count <= 151, "The last line ends with a line feed.")
+        #expect(lines.map { $0.utf8.count + 1 }.reduce(0, +) <= 10_240)
+        #expect(lines.prefix(24).contains { $0.hasPrefix("![") })
+    }
+
+    @Test("DOC the README's links lead to files of the repository")
+    func links() throws {
+        let text = try Self.lines(of: "../../README.md").joined(separator: "\n")
+        let targets = text.matches(of: #/\]\(([^)\s]+)\)/#).map { String($0.output.1) }
+        #expect(targets.count > 15)
+        for target in targets {
+            let path = Self.folder.appending(path: "../../" + target).standardizedFileURL.path
+            #expect(FileManager.default.fileExists(atPath: path), "\(target)")
+        }
+    }
+
     @Test("DOC an article's Swift block is a function of this target, which compiles")
     func articlesCompile() throws {
         let folder = "../../Sources/Martlet/Martlet.docc/"
         // The Gateway article's block is a server that its own tests run.
         let functions = [
-            "Martlet.md": "martletArticle", "Reports.md": "reportsArticle",
-            "Upstream.md": "upstreamArticle",
+            "Devices.md": "devicesArticle", "Martlet.md": "martletArticle",
+            "Reports.md": "reportsArticle", "Upstream.md": "upstreamArticle",
         ]
         let names = try FileManager.default.contentsOfDirectory(
             atPath: Self.folder.appending(path: folder).path())
