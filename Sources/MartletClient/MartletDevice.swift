@@ -52,6 +52,17 @@ public actor MartletDevice {
     var random = SystemRandomNumberGenerator()
     private var backoff: Backoff
     private var openedAt = NIODeadline.uptimeNanoseconds(0)
+    /// What the broker told when the connection opened: its clock, and the stream ID up to which all messages are
+    /// acknowledged; nil before the first connection.
+    package private(set) var opening: (instant: Instant, acknowledgedThrough: UInt64)?
+    /// The broker's clock now; nil before the first connection.
+    package var brokerClock: Instant? {
+        opening.map { opening in
+            let milliseconds = (NIODeadline.now() - openedAt).nanoseconds / 1_000_000
+            return Instant(
+                millisecondsSince1970: opening.instant.millisecondsSince1970 + milliseconds)
+        }
+    }
     private var connections: UInt64 = 0
     /// The reason why the last connection ended, or why the last attempt to connect failed; nil while the device is
     /// connected, and before the first attempt has ended. The device tries again by itself.
@@ -330,6 +341,7 @@ extension MartletDevice: ConnectionOwner {
         state = .open(link)
         lastFailure = nil
         openedAt = .now()
+        opening = (link.welcome.now, link.welcome.acknowledgedThrough)
         ledger.connected(acknowledgedThrough: link.welcome.acknowledgedThrough)
         // REG-4: the broker rotated the token, and the answer was lost with the earlier connection.
         if !link.welcome.token.isEmpty { replaceToken(link.welcome.token) }

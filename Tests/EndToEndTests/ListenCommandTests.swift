@@ -89,6 +89,28 @@ struct ListenCommandTests {
         }
     }
 
+    @Test("COL-1 of three notifications to a device that is away one comes, and a note says why")
+    func collapsed() async throws {
+        try await withBroker { desk, port in
+            _ = try install(desk, port, "--topic", "tides")
+            for title in ["Low", "Rising", "High"] {
+                let sent = try desk.run(
+                    "send", "--project", "tides", "--topic", "tides", "--title", title)
+                #expect(sent.status == 0, "\(sent.err)")
+            }
+            let text = Self.listen.filter { $0 != "--json" }
+            let listened = desk.finish(try desk.start(text + ["--port", port, "--count", "1"]))
+            #expect(listened.status == 0, "\(listened.err)")
+            let said = listened.out.split(separator: "\n").suffix(2).map(String.init)
+            #expect(
+                said == [
+                    "  title  High",
+                    "  note   2 messages of the project before it did not come here: of the notifications "
+                        + "that wait for a device only the newest is kept",
+                ])
+        }
+    }
+
     @Test("MSG-5 names that only look the same are two, from a message file to a device")
     func likeNames() async throws {
         try await withBroker { desk, port in

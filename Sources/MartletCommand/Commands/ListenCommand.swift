@@ -18,7 +18,8 @@ struct ListenCommand: ReportingCommand {
             The first run registers and keeps token, device key, topics and what was received in a \
             state file; later runs resume from it and get what was stored meanwhile. Topics of \
             earlier runs need not be given again. Two runs must not use \
-            one state file at a time. A message is acknowledged once it is printed. When the broker \
+            one state file at a time. A message is acknowledged once it is printed. A note tells when \
+            notifications have collapsed, or come late because a device gets few of them at once. When the broker \
             goes away, the device comes back by itself. Ctrl-C ends with 0.
 
             With --json, the first line is {"event":"ready","token":…}, then each message is one \
@@ -255,13 +256,17 @@ struct ListenCommand: ReportingCommand {
         }
         defer { waking?.cancel() }
         var left = count ?? .max
+        var notes = ListenNotes(
+            after: await device.opening?.acknowledgedThrough ?? 0,
+            isAwake: deviceState != .doze && dozeSeconds == nil)
         for try await event in device.events {
             switch event {
             case .message(let message):
+                let note = await arrival(of: message, at: device).flatMap { notes.note(on: $0) }
                 Terminal.print(
                     output.json
                         ? ListenLine.json(message, platform: platform.platform)
-                        : ListenLine.text(message, platform: platform.platform))
+                        : ListenLine.text(message, platform: platform.platform, note: note))
                 // What nobody can read comes again.
                 try Terminal.requirePrinted()
                 await device.acknowledge(message)
@@ -278,6 +283,18 @@ struct ListenCommand: ReportingCommand {
             if await device.bufferedMessages == 0 || left == 0 { try await device.save() }
             if left == 0 { return }
         }
+    }
+
+    private func arrival(
+        of message: IncomingMessage, at device: MartletDevice
+    ) async -> ListenNotes.Arrival? {
+        guard let opened = await device.opening?.instant, let now = await device.brokerClock else {
+            return nil
+        }
+        return ListenNotes.Arrival(
+            streamID: message.streamID,
+            isCollapsible: message.isStored && message.notification != nil,
+            accepted: message.accepted, arrived: now, opened: opened)
     }
 
     /// Where the broker is.

@@ -37,7 +37,8 @@ enum ListenLine {
         return JSONValue.object(line).text
     }
 
-    static func text(_ message: IncomingMessage, platform: Platform) -> String {
+    /// - Parameter note: what the run says of the message (`ListenNotes`).
+    static func text(_ message: IncomingMessage, platform: Platform, note: String?) -> String {
         var head = "\(message.accepted.iso8601)  from \(message.from.withoutControls)"
         if message.priority == .high { head += "  high" }
         head += message.isStored ? "  expires \(message.expires.iso8601)" : "  now or never"
@@ -54,6 +55,7 @@ enum ListenLine {
             lines.append("  option \(entry.key.withoutControls) = \(entry.value.withoutControls)")
         }
         if platform == .apple { lines.append("  apns   " + message.apns.text.withoutControls) }
+        if let note { lines.append("  note   " + note) }
         return lines.joined(separator: "\n")
     }
 }
