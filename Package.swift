@@ -178,7 +178,8 @@ let package = Package(
             name: "MartletPush",
             dependencies: [
                 "MartletBase", "MartletClient", "MartletCrypto", "MartletFiles", "MartletTransport",
-                "MartletWire", "COpenSSL", "AsyncHTTPClient", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
+                "MartletWire", "COpenSSL", "AsyncHTTPClient", "NIOCore", "NIOHTTP1", "NIOPosix",
+                "NIOSSL",
             ]),
         .target(
             name: "MartletWebPush",

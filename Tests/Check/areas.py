@@ -37,7 +37,6 @@ ELSEWHERE = (
     ("CModules/CBitKernels/", "MartletBitsTests"),
     ("CModules/CConsoleFiles/", "MartletGatewayTests"),
     ("Tests/EngineBench/", "MartletEngineTests"),
-    ("Tests/FormerStores/", "MartletStoreTests"),
     ("Tests/RedoBench/", "MartletStoreTests"),
     ("Tests/TLSPeers/", "MartletTLSTests"),
     ("Tests/Vectors/", "MartletWireTests"),
