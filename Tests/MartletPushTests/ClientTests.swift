@@ -113,7 +113,7 @@ struct ClientTests {
                 guard case .later(nil, let reason, nil)? = answer else { continue }
                 reasons[String(reason.prefix(10)), default: 0] += 1
             }
-            #expect(reasons["as many re"] == 20)
+            #expect(reasons["too many r"] == 20)
             #expect(reasons.values.reduce(0, +) == PushClient.requestsPerOriginMax + 20)
         }
         #expect(await client.send(try request(quick)) == .taken)
