@@ -4,8 +4,10 @@
 
 .PHONY: package package-test commands
 
-# The article Commands: what the program says of its commands. MartletCommandTests.ManualTests compares the two.
 COMMANDS := Sources/Martlet/Martlet.docc/Commands.md
+
+## Makes the article Commands of what the program says of its commands.
+# MartletCommandTests.ManualTests compares the two.
 commands: build python
 	.build/release/martlet --experimental-dump-help > .build/commands.json
 	python3 Packaging/manual.py article < .build/commands.json > $(COMMANDS)

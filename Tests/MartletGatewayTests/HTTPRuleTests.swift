@@ -222,9 +222,25 @@ extension OverHTTP {
                 guard status == 426 else { return }
                 #expect(answer.headers["sec-websocket-version"] == "13")
                 #expect(answer.headers["upgrade"] == "websocket")
-                #expect(answer.headers["connection"] == "Upgrade")
-                peer.request("GET", "/healthz")
-                #expect(try peer.answer().status == 200)
+                #expect(throws: HTTPPeer.Failure.self) { try peer.answer() }
+            }
+        }
+
+        @Test(
+            "GW-1 a request that offers another protocol is answered as it stands, and is the last",
+            arguments: ["h2c", "websocket", "h2c, websocket", "TLS/1.0"])
+        func offeredProtocols(upgrade: String) async throws {
+            try await ServedGateway.run { served in
+                let peer = try served.peer()
+                peer.request(
+                    "GET", "/healthz",
+                    headers: [
+                        ("Upgrade", upgrade), ("Connection", "Upgrade, HTTP2-Settings"),
+                        ("HTTP2-Settings", "AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA"),
+                    ])
+                let answer = try peer.answer()
+                #expect(answer.status == 200 && answer.headers["connection"] == "close")
+                #expect(throws: HTTPPeer.Failure.self) { try peer.answer() }
             }
         }
     }

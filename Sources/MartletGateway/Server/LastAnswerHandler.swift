@@ -5,7 +5,8 @@
 //
 // An answer is the last one if the request wants that (`Connection: close`, or HTTP/1.0), if the answer says so itself
 // (a refused body), if the server stops, if the request did not come in time, which is answered with 408, or if its head
-// is refused (RequestHeadRule). Requests behind the last one are dropped, and their senders may repeat them. The connection
+// is refused (RequestHeadRule). So is the answer to a request that offers another protocol, as Java's client does by
+// default (`Upgrade: h2c`): the parser reads no further request behind one. Requests behind the last one are dropped, and their senders may repeat them. The connection
 // closes when the answer is written and its request is read to the end.
 //
 // The handler stands below HTTPTypes, whose requests have no version. Source: RFC 9112, section 9.6. Rests on
@@ -71,7 +72,7 @@ final class LastAnswerHandler: ChannelDuplexHandler, RemovableChannelHandler {
             }
             unansweredCount += 1
             isReading = true
-            isLast = !head.isKeepAlive
+            isLast = !head.isKeepAlive || Self.offersProtocol(head)
             context.fireChannelRead(data)
         case .body:
             if isReading { context.fireChannelRead(data) }
@@ -81,6 +82,11 @@ final class LastAnswerHandler: ChannelDuplexHandler, RemovableChannelHandler {
             context.fireChannelRead(data)
             closeIfDone()
         }
+    }
+
+    private static func offersProtocol(_ head: HTTPRequestHead) -> Bool {
+        head.headers.contains(name: "upgrade")
+            && head.headers[canonicalForm: "connection"].contains { $0.lowercased() == "upgrade" }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -151,7 +157,9 @@ final class LastAnswerHandler: ChannelDuplexHandler, RemovableChannelHandler {
             isAnswering = true
             if head.headers[canonicalForm: "connection"].contains("close") { isLast = true }
             if isLast, unansweredCount <= 1, refusal == nil {
-                head.headers.replaceOrAdd(name: "Connection", value: "close")
+                // An answer of 426 has `Connection: Upgrade` too.
+                if head.status != .upgradeRequired { head.headers.remove(name: "Connection") }
+                head.headers.add(name: "Connection", value: "close")
             }
             context.write(wrapOutboundOut(.head(head)), promise: promise)
         case .body: context.write(data, promise: promise)
