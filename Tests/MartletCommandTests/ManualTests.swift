@@ -58,6 +58,7 @@ private let python = ["/usr/bin/python3", "/usr/local/bin/python3", "/opt/homebr
             struct Argument: Decodable {
                 struct Name: Decodable { var kind, name: String }
                 var names: [Name]?
+                var shouldDisplay: Bool?
             }
             var commandName: String
             var subcommands: [Command]?
@@ -65,7 +66,8 @@ private let python = ["/usr/bin/python3", "/usr/local/bin/python3", "/opt/homebr
 
             /// Its own and those of its subcommands, without their hyphens.
             var options: Set<String> {
-                let own = (arguments ?? []).flatMap { $0.names ?? [] }.filter { $0.kind == "long" }
+                let shown = (arguments ?? []).filter { $0.shouldDisplay ?? true }
+                let own = shown.flatMap { $0.names ?? [] }.filter { $0.kind == "long" }
                 return (subcommands ?? []).filter { $0.commandName != "help" }
                     .reduce(into: Set(own.map(\.name))) { $0.formUnion($1.options) }
             }

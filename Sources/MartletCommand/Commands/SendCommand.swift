@@ -107,7 +107,7 @@ struct SendCommand: ReportingCommand {
     @Option(
         parsing: .unconditional,
         help: ArgumentHelp(
-            "Send it then: 2026-01-31T18:00:00Z, or +90s, +5m, +2h, +1d from now.",
+            "Send it then, 0 to 28 days from now: 2026-01-31T18:00:00Z, or +90s, +5m, +2h, +1d.",
             valueName: "instant"))
     var at: SendInstant?
 
