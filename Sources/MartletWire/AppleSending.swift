@@ -25,6 +25,15 @@ package enum ApplePushType: String, Sendable, CaseIterable {
     case voip
     case widgets
 
+    /// The kind that a topic names behind the bundle ID; nil: the topic names none.
+    package init?(ofTopic topic: String) {
+        let named = Self.allCases.first {
+            !$0.topicSuffix.isEmpty && topic.hasSuffix($0.topicSuffix)
+        }
+        guard let named else { return nil }
+        self = named
+    }
+
     /// What the topic has behind the bundle ID; empty: nothing.
     package var topicSuffix: String {
         switch self {
@@ -75,14 +84,22 @@ package struct AppleSending: Sendable, Hashable {
             throw Self.refusal(
                 "A live_activity_token goes with apns-push-type liveactivity.", Key.pushType)
         }
-        guard activityToken != nil || pushType != .liveactivity else {
+        let ofTopic = topic.flatMap { ApplePushType(ofTopic: $0) }
+        guard activityToken != nil || (pushType ?? ofTopic) != .liveactivity else {
             throw Self.refusal(
                 "apns-push-type liveactivity needs live_activity_token, the token of the activity.",
                 Key.activityToken)
         }
-        if let type = namedType, let topic, !topic.hasSuffix(type.topicSuffix) {
-            throw Self.refusal(
-                "The topic of apns-push-type \(type) ends in \(type.topicSuffix).", Key.topic)
+        if let type = namedType, let topic {
+            guard topic.hasSuffix(type.topicSuffix) else {
+                throw Self.refusal(
+                    "The topic of apns-push-type \(type) ends in \(type.topicSuffix).", Key.topic)
+            }
+            // One of device management is Apple's own.
+            if let ofTopic, ofTopic != type, type != .mdm {
+                throw Self.refusal(
+                    "The topic is that of apns-push-type \(ofTopic), not of \(type).", Key.topic)
+            }
         }
         // The topic of device management is in the certificate, and no bundle ID tells it.
         guard pushType != .mdm || topic != nil else {

@@ -78,6 +78,7 @@ extension OverHTTP {
             arguments: [
                 ("gzip, chunked", 501), ("GZIP,chunked", 501), ("chunked, chunked", 400),
                 ("gzip\r\nTransfer-Encoding: chunked", 501), ("chunked", 200), ("Chunked", 200),
+                ("identity", 501), ("xchunked", 501),
             ])
         func codings(coding: String, status: Int) async throws {
             try await ServedGateway.run { served in
@@ -88,6 +89,7 @@ extension OverHTTP {
                         + "\(size)\r\n\(Self.body)\r\n0\r\n\r\n")
                 // The parser itself refuses some.
                 #expect((try peer.answer().status == 200) == (status == 200))
+                if status == 501 { #expect(throws: HTTPPeer.Failure.self) { try peer.answer() } }
             }
         }
 

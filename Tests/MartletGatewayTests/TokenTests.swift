@@ -136,12 +136,18 @@ extension OverHTTP {
                     ("urn:ietf:params:oauth:grant-type:jwt-bearer", 200), ("password", 400),
                 ] {
                     let peer = try served.peer()
-                    peer.request(
-                        "POST", path,
-                        headers: [("Content-Type", "application/json; charset=utf-8")],
-                        #"{"grant_type":"\#(grant)","assertion":"\#(assertion)"}"#)
-                    #expect(try peer.answer().status == status)
+                    for mark in ["", "\u{FEFF}"] {
+                        peer.request(
+                            "POST", path,
+                            headers: [("Content-Type", "application/json; charset=utf-8")],
+                            mark + #"{"grant_type":"\#(grant)","assertion":"\#(assertion)"}"#)
+                        #expect(try peer.answer().status == status)
+                    }
                 }
+                let peer = try served.peer()
+                peer.request("POST", path, headers: [("Content-Encoding", "br")], "x")
+                let answer = try peer.answer()
+                #expect(answer.status == 415 && answer.headers["accept-encoding"] == "gzip")
             }
         }
 

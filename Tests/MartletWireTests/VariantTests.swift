@@ -465,6 +465,23 @@ private let common = Message(
             "headers.apns-topic"
         ),
         ("device management without topic", [("apns-push-type", "mdm")], nil, "headers.apns-topic"),
+        (
+            "an alert with the topic of a call",
+            [("apns-push-type", "alert"), ("apns-topic", "com.example.tides.voip")], nil,
+            "headers.apns-topic"
+        ),
+        (
+            "a background with the topic of an activity",
+            [
+                ("apns-push-type", "background"),
+                ("apns-topic", "com.example.tides.push-type.liveactivity"),
+            ], nil, "headers.apns-topic"
+        ),
+        (
+            "an activity's topic without its token",
+            [("apns-topic", "com.example.tides.push-type.liveactivity")], nil,
+            "live_activity_token"
+        ),
         ("an empty topic", [("apns-topic", "")], nil, "headers.apns-topic"),
         ("an ID that is no UUID", [("apns-id", "1")], nil, "headers.apns-id"),
         (

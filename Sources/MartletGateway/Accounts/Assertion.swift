@@ -155,16 +155,17 @@ struct OAuthError: AnsweredError {
     var word: String
     var description: String
     var status: Int
-    /// Value of `Retry-After`; nil for a refusal that waiting does not change.
-    var retryAfterSeconds: Int?
+    /// Beside those of every answer: when to try again, and in which coding.
+    var headers: [(name: String, value: String)]
 
     init(
-        _ word: String, _ description: String, status: Int = 400, retryAfterSeconds: Int? = nil
+        _ word: String, _ description: String, status: Int = 400,
+        headers: [(name: String, value: String)] = []
     ) {
         self.word = word
         self.description = description
         self.status = status
-        self.retryAfterSeconds = retryAfterSeconds
+        self.headers = headers
     }
 
     /// True if the credential itself is refused; false for a badly written request.
@@ -177,12 +178,8 @@ struct OAuthError: AnsweredError {
     var countedCause: ErrorWord? { isOfCredential ? .unauthenticated : .invalidArgument }
 
     var answer: GatewayAnswer {
-        var answer = GatewayAnswer.json(
+        .json(
             .object(["error": .string(word), "error_description": .string(description)]),
-            status: status, headers: [("cache-control", "no-store")])
-        if let retryAfterSeconds {
-            answer.headers.append(("retry-after", String(retryAfterSeconds)))
-        }
-        return answer
+            status: status, headers: [("cache-control", "no-store")] + headers)
     }
 }

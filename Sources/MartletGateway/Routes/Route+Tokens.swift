@@ -49,7 +49,7 @@ extension Route {
     ) throws(OAuthError) -> (_ name: String) -> String? {
         if call.hasContentType("application/json") {
             guard
-                let value = try? JSONValue(parsing: call.body, repeatedNames: .takeLast),
+                let value = try? JSONValue(document: call.body, repeatedNames: .takeLast),
                 case .object(let members) = value
             else { throw OAuthError("invalid_request", "The body is no JSON object.") }
             return { members[$0]?.string }
@@ -199,6 +199,6 @@ extension OAuthError {
     init(_ error: GatewayError) {
         self.init(
             error.status == .unavailable ? "temporarily_unavailable" : "invalid_request",
-            error.message, status: error.httpStatus, retryAfterSeconds: error.retryAfterSeconds)
+            error.message, status: error.httpStatus, headers: error.headers)
     }
 }

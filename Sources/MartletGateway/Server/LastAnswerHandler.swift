@@ -144,8 +144,8 @@ final class LastAnswerHandler: ChannelDuplexHandler, RemovableChannelHandler {
         context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?
     ) {
         let part = unwrapOutboundIn(data)
-        // A body broke after its request was answered, and Hummingbird answers the break as a request of its own.
-        if case .head = part { isSurplus = isBroken && isReading && unansweredCount == 0 }
+        // A body broke after its request was answered or refused, and Hummingbird answers the break as a request of its own.
+        if case .head = part { isSurplus = unansweredCount == 0 && (isLast || isBroken && isReading) }
         guard !isSurplus else {
             promise?.succeed()
             return
