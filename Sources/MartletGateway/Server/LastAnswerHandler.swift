@@ -6,8 +6,9 @@
 // An answer is the last one if the request wants that (`Connection: close`, or HTTP/1.0), if the answer says so itself
 // (a refused body), if the server stops, if the request did not come in time, which is answered with 408, or if its head
 // is refused (RequestHeadRule). So is the answer to a request that offers another protocol, as Java's client does by
-// default (`Upgrade: h2c`): the parser reads no further request behind one. Requests behind the last one are dropped, and their senders may repeat them. The connection
-// closes when the answer is written and its request is read to the end.
+// default (`Upgrade: h2c`): the parser reads no further request behind one. Requests behind the last one are dropped,
+// and their senders may repeat them. The connection closes when the answer is written and its request is read to the
+// end.
 //
 // The handler stands below HTTPTypes, whose requests have no version. Source: RFC 9112, section 9.6. Rests on
 // RequestHeadRule and NIO.
@@ -145,7 +146,9 @@ final class LastAnswerHandler: ChannelDuplexHandler, RemovableChannelHandler {
     ) {
         let part = unwrapOutboundIn(data)
         // A body broke after its request was answered or refused, and Hummingbird answers the break as a request of its own.
-        if case .head = part { isSurplus = unansweredCount == 0 && (isLast || isBroken && isReading) }
+        if case .head = part {
+            isSurplus = unansweredCount == 0 && (isLast || isBroken && isReading)
+        }
         guard !isSurplus else {
             promise?.succeed()
             return
