@@ -222,8 +222,9 @@ final class ClusterNode {
     /// Keeps a forwarded command's outcome that its transaction didn't log. The next row will contain it.
     func keep(_ outcome: LoggedOutcome) { unlogged.append(outcome) }
 
-    /// Another process has our name. It may be gone: its HELLO may have lain unread while the active node was frozen. So we
-    /// ask for a run once more. Two living processes with one name both ask, and whoever loses the name twice first stops.
+    /// Another process has our name. It may be gone already: its HELLO may have lain unread while the active node was frozen.
+    /// So we ask for a new run once more. If two processes with one name are alive, both ask, and the first to lose the name
+    /// twice stops.
     private func loseName() {
         let now = ClusterState.now
         if let nameLost {

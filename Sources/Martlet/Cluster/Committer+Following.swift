@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The committer of a follower (OPS-7). It numbers commands and sends them to the active node, applies the log's rows, and
-// tells the loops their events. A command is answered by the row with its outcome, so whoever gets the answer finds the effect
-// in the store of its own node.
+// tells the loops their events. The answer to a command comes from the row with its outcome: by then this node's own store has
+// the effect.
 //
 // Each command is applied once. The active node applies a run's commands in the order of their numbers and drops repeated
 // ones, and a command's row has its outcome. After a takeover we forward what is unanswered again, but not before we have

@@ -104,11 +104,11 @@ extension Loop where Kernel: ~Copyable {
         return true
     }
 
-    /// If so many milliseconds lie between two turns, the loop was away: the process was frozen, or had no processor (OPS-7,
+    /// With this many milliseconds between two turns the loop was away: the process was frozen, or got no processor (OPS-7,
     /// NET-11). A loop waits at most a second for events, and a device may connect to another node before a lease ends.
     static var awayMilliseconds: Int64 { 2000 }
-    /// For so many seconds after an absence devices' HELLOs are held (OPS-7): what the kernel accepted meanwhile is read some
-    /// turns later.
+    /// How many seconds the HELLOs of devices are held after an absence (OPS-7). What the kernel accepted meanwhile is read a
+    /// few turns later.
     static var returnSeconds: UInt32 { 2 }
 
     /// Holds a device's HELLO that came while the loop was away, for at least a second: until the loop's next second but one

@@ -24,7 +24,7 @@ struct WishBook {
 }
 
 extension NodeKeeper {
-    /// A successor may be behind by what came within so many looks, a second apart (OPS-7).
+    /// How far a successor may be behind: by the rows of this many looks, which are a second apart (OPS-7).
     private static let looksBehind = 3
 
     /// Reads operators' wishes, and meets those about this node.

@@ -41,6 +41,8 @@ package final class RefusalBook: Sendable {
 
     private struct State {
         var counts: [Owner: [ErrorWord: UInt64]] = [:]
+        /// Whether there were refusals since the last line. The committer asks after each transaction.
+        var isUntold = false
         /// The counts at the last line.
         var told: [Owner: [ErrorWord: UInt64]] = [:]
         var lastLine: UInt64?
@@ -59,6 +61,7 @@ package final class RefusalBook: Sendable {
                 owner = .others
             }
             state.counts[owner, default: [:]][cause, default: 0] += 1
+            state.isUntold = true
         }
     }
 
@@ -98,6 +101,7 @@ package final class RefusalBook: Sendable {
     /// The line that is due: at the first refusal, and a minute after the line before if there were more.
     package func takeLine(at nanoseconds: UInt64) -> Line? {
         state.withLock { state in
+            guard state.isUntold else { return nil }
             if let last = state.lastLine, nanoseconds &- last < Self.lineNanoseconds { return nil }
             var entries: [Entry] = []
             for (owner, causes) in state.counts {
@@ -106,7 +110,7 @@ package final class RefusalBook: Sendable {
                     if more > 0 { entries.append(Entry(owner: owner, cause: cause, count: more)) }
                 }
             }
-            guard !entries.isEmpty else { return nil }
+            state.isUntold = false
             state.told = state.counts
             state.lastLine = nanoseconds
             entries.sort { $0.count > $1.count }
