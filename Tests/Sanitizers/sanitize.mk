@@ -6,7 +6,7 @@ SANITIZERS := address address-debug undefined thread memcheck
 
 .PHONY: sanitize sanitize-short $(addprefix sanitize-,$(SANITIZERS))
 
-## All tests, and a broker at every door, under each sanitizer and valgrind: hours.
+## The tests, and a broker at every door, under each sanitizer and valgrind: hours.
 # Each builds everything anew. make sanitize-thread: one of them.
 sanitize: $(addprefix sanitize-,$(SANITIZERS))
 
