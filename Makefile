@@ -11,9 +11,9 @@ SOURCES := Package.swift Sources Tests Benchmarks/Sources
 # Everything is built once, in one configuration, for make test and make check.
 CONFIGURATION := release
 # Folders of which unittest takes the tests in Python.
-PYTHON_TESTS := Benchmarks/Harness Tests/Check Tests/Kernels
+PYTHON_TESTS := Benchmarks/Harness Tests/Check Tests/Kernels Tests/Measures
 
-.PHONY: run build test check help cluster cluster-soak cluster-upgrade browser-test apns-kills mailbox-histories simulate deps python python-sdks python-venv chromium console-test format format-check clean
+.PHONY: run build test check help cluster cluster-soak cluster-upgrade browser-test apns-kills mailbox-histories measures simulate deps python python-sdks python-venv chromium console-test format format-check clean
 
 ## The demo: 5,000 devices over real sockets, every number checked. Built without optimisation.
 # That takes a third of the time. In a terminal the whole program is built after that, and the demo goes on serving until
@@ -80,6 +80,10 @@ check: PACKAGES += liblz4-dev libpq-dev zlib1g-dev
 check: deps python
 	@python3 Tests/Check/check.py --configuration $(CONFIGURATION) --python "$(PYTHON_TESTS)" \
 	    $(if $(BASE),--base $(BASE)) $(if $(TESTS),--tests "$(TESTS)")
+
+## How the sources hang together, in figures: AT=COMMIT for another commit, NAMES=1 for what was counted.
+measures: python
+	@python3 Tests/Measures/measures.py $(if $(AT),--at $(AT)) $(if $(NAMES),--names)
 
 ## Lists the targets.
 help:
