@@ -7,26 +7,6 @@ import MartletBase
 import MartletWire
 import Testing
 
-private func variants(
-    _ message: Message, target: TargetKind = .token, lifespan: Lifespan = .longest,
-    priority: MessagePriority = .normal, collapseKey: String = "", package: String = ""
-) throws -> [OutgoingVariant] {
-    var writer = WireWriter()
-    message.encode(into: &writer)
-    return try Message.variants(
-        of: writer.bytes, target: target, lifespan: lifespan, priority: priority,
-        collapseKey: collapseKey, restrictedPackageName: package)
-}
-
-private func refusal(_ message: Message) -> MartletError? {
-    do {
-        _ = try variants(message)
-        return nil
-    } catch {
-        return error as? MartletError
-    }
-}
-
 private func refusal(_ bytes: [UInt8]) -> MartletError? {
     do {
         _ = try Message.variants(of: bytes, target: .token)
@@ -34,11 +14,6 @@ private func refusal(_ bytes: [UInt8]) -> MartletError? {
     } catch {
         return error
     }
-}
-
-/// Reads a message as a device does: the collapse key is for push services, and devices skip the field.
-private func read(_ variant: OutgoingVariant) throws -> Message {
-    try Message(decoding: variant.body, unknownTags: .skip)
 }
 
 private func field(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
@@ -429,142 +404,6 @@ private let common = Message(
         #expect(field(Message(apns: .init(options: [.init(key: "label", value: text)]))) == nil)
     }
 
-    private static let activity = Message.DataEntry(key: "live_activity_token", value: "c3c3")
-
-    /// What is wrong | options of Apple's block | the block's priority | field below message.apns
-    static let wrongSending: [(String, [(String, String)], MessagePriority?, String)] = [
-        ("a push type that is none", [("apns-push-type", "loud")], nil, "headers.apns-push-type"),
-        ("a push type in capitals", [("apns-push-type", "VoIP")], nil, "headers.apns-push-type"),
-        (
-            "a Live Activity without its token", [("apns-push-type", "liveactivity")], nil,
-            "live_activity_token"
-        ),
-        (
-            "a Live Activity's token for a call",
-            [("apns-push-type", "voip"), ("live_activity_token", "c3")], nil,
-            "headers.apns-push-type"
-        ),
-        (
-            "a token that leaves the path", [("live_activity_token", "a/")], nil,
-            "live_activity_token"
-        ),
-        ("half a byte of a token", [("live_activity_token", "c3c")], nil, "live_activity_token"),
-        ("no token", [("live_activity_token", "")], nil, "live_activity_token"),
-        (
-            "a long token", [("live_activity_token", String(repeating: "c", count: 258))], nil,
-            "live_activity_token"
-        ),
-        (
-            "a topic of another push type",
-            [("apns-push-type", "voip"), ("apns-topic", "com.example.tides")], nil,
-            "headers.apns-topic"
-        ),
-        (
-            "an activity's token with the app's topic",
-            [("apns-topic", "com.example.tides"), ("live_activity_token", "c3")], nil,
-            "headers.apns-topic"
-        ),
-        ("device management without topic", [("apns-push-type", "mdm")], nil, "headers.apns-topic"),
-        (
-            "an alert with the topic of a call",
-            [("apns-push-type", "alert"), ("apns-topic", "com.example.tides.voip")], nil,
-            "headers.apns-topic"
-        ),
-        (
-            "a background with the topic of an activity",
-            [
-                ("apns-push-type", "background"),
-                ("apns-topic", "com.example.tides.push-type.liveactivity"),
-            ], nil, "headers.apns-topic"
-        ),
-        (
-            "an activity's topic without its token",
-            [("apns-topic", "com.example.tides.push-type.liveactivity")], nil,
-            "live_activity_token"
-        ),
-        ("an empty topic", [("apns-topic", "")], nil, "headers.apns-topic"),
-        ("an ID that is no UUID", [("apns-id", "1")], nil, "headers.apns-id"),
-        (
-            "an ID with a letter too many", [("apns-id", "11111111-2222-3333-4444-5555555555555")],
-            nil, "headers.apns-id"
-        ),
-        (
-            "an urgent background", [("apns-push-type", "background")], .high,
-            "headers.apns-priority"
-        ),
-        (
-            "a Live Activity of priority 1",
-            [("apns-priority", "1"), ("live_activity_token", "c3")], nil, "headers.apns-priority"
-        ),
-        ("a priority as option", [("apns-priority", "10")], nil, "headers.apns-priority"),
-        ("an expiration as option", [("apns-expiration", "0")], nil, "headers.apns-expiration"),
-        ("a collapse ID as option", [("apns-collapse-id", "a")], nil, "headers.apns-collapse-id"),
-    ]
-
-    @Test(
-        "GW-17 options that Apple refuses or that contradict",
-        arguments: 0..<Self.wrongSending.count)
-    func refusesSending(row: Int) throws {
-        let (what, options, priority, field) = Self.wrongSending[row]
-        let block = Message.APNS(
-            priority: priority, options: options.map { .init(key: $0.0, value: $0.1) })
-        let error = try #require(refusal(Message(apns: block)), "\(what) is accepted")
-        #expect(error.word == .invalidArgument && error.field == "message.apns." + field, "\(what)")
-    }
-
-    @Test("GW-17 a Live Activity is on one device", arguments: TargetKind.allCases)
-    func activityTarget(_ kind: TargetKind) throws {
-        let message = Message(data: ["a": "1"], apns: .init(options: [Self.activity]))
-        if kind == .token {
-            #expect(throws: Never.self) { try variants(message, target: kind) }
-        } else {
-            let error = #expect(throws: MartletError.self) { try variants(message, target: kind) }
-            #expect(error?.field == "message.apns.live_activity_token")
-        }
-    }
-
-    /// Member of aps | JSON that it takes | JSON that it does not take
-    static let members: [(String, [String], [String])] = [
-        (
-            "badge", ["0", "5", "5.0", "5e0", "4294967295", "null"],
-            ["-1", "1.5", #""5""#, "true", "4294967296"]
-        ),
-        ("content-available", ["1", "1.0", "true", "0"], [#""1""#, "2", "[]"]),
-        ("mutable-content", ["1", "false"], [#""1""#, "{}"]),
-        (
-            "sound", [#""a""#, #"{"name":"a","critical":1,"volume":0.5}"#],
-            ["1", "[]", #"{"name":1}"#]
-        ),
-        ("category", [#""a""#], ["1", "{}"]), ("thread-id", [#""a""#], ["7"]),
-        ("interruption-level", [#""critical""#], ["1"]),
-        ("relevance-score", ["0.5", "1"], [#""1""#]),
-        ("timestamp", ["1764245012"], [#""now""#]), ("event", [#""update""#], ["1"]),
-        ("content-state", ["{}"], ["[]", #""a""#]), ("attributes", ["{}"], ["1"]),
-        ("url-args", [#"["a"]"#], [#""a""#]), ("my-own", ["1", #""a""#, "[]", "{}"], []),
-        (
-            "alert",
-            [#"{"title":"a","loc-args":["a"]}"#, #"{"title":{"loc-key":"k"}}"#, #"{"other":1}"#],
-            [#"{"title":5}"#, #"{"loc-key":1}"#, #"{"loc-args":"a"}"#, #"{"body":[]}"#]
-        ),
-    ]
-
-    @Test(
-        "GW-17 members of aps have the types that Apple documents",
-        arguments: 0..<Self.members.count)
-    func memberTypes(row: Int) {
-        let (name, right, wrong) = Self.members[row]
-        func field(_ value: String) -> String? {
-            refusal(Message(apns: .init(payload: .init(aps: [.init(key: name, value: value)]))))?
-                .field
-        }
-        for value in right { #expect(field(value) == nil, "\(name): \(value)") }
-        for value in wrong {
-            let place = field(value) ?? "accepted"
-            #expect(
-                place.hasPrefix("message.apns.payload.aps.\(name)"), "\(name): \(value) \(place)")
-        }
-    }
-
     @Test(
         "COL-1 GW-17 push services are told SEND's collapse key, and Apple the sender's expiration")
     func delivered() throws {
@@ -685,46 +524,5 @@ private let common = Message(
             _ = try Message(decoding: bytes, unknownTags: .refuse)
         }
         #expect(accepted > 1000)
-    }
-}
-
-@Suite("Opaque messages")
-struct OpaqueVariantTests {
-    @Test("MSG-11 4096 bytes of any value are taken as they are, and not one more")
-    func size() throws {
-        let content = (0..<4096).map { UInt8(truncatingIfNeeded: $0) }
-        let variant = try #require(try variants(Message(opaque: content)).first)
-        #expect(variant.platforms == .all && variant.collapse == .opaque(topic: nil))
-        #expect(try read(variant).opaque == content)
-        #expect(refusal(Message(opaque: content + [0]))?.field == "message.opaque")
-        #expect(try read(try variants(Message(opaque: []))[0]).opaque == [])
-    }
-
-    @Test("MSG-11 with options it is for web instances, and its topic is no collapse key")
-    func options() throws {
-        let message = Message(
-            opaque: [1], webpush: .init(topic: "news", options: [.init(key: "k", value: "v")]))
-        let variant = try #require(try variants(message).first)
-        #expect(variant.platforms == .init(.web))
-        #expect(variant.collapse == .opaque(topic: "news") && !variant.collapse.isCollapsible)
-        #expect(try read(variant).options == [.init(key: "k", value: "v")])
-    }
-
-    @Test("MSG-11 it is for one token, and has no other content")
-    func alone() throws {
-        let encoded = try Message(opaque: [1]).encoded()
-        for kind in [TargetKind.topic, .condition, .group, .several] {
-            #expect(throws: MartletError.self) {
-                try Message.variants(of: encoded, target: kind)
-            }
-        }
-        var mixed = Message(opaque: [1])
-        mixed.data = [.init(key: "k", value: "v")]
-        #expect(refusal(mixed)?.field == "message.opaque")
-        mixed = Message(opaque: [1], webpush: .init(notification: .init(title: "t")))
-        #expect(refusal(mixed)?.word == .invalidArgument)
-        mixed = Message(opaque: [1])
-        mixed.android = .init(priority: .high)
-        #expect(refusal(mixed)?.field == "message.opaque")
     }
 }
