@@ -38,7 +38,7 @@ public enum XMPPLimits {
     static let attributesMax = 32
     /// Longest part of an address, in bytes. RFC 6120 §7.7 and RFC 7622 fix it.
     static let addressPartBytesMax = 1023
-    /// Longest `message_id` that an app server may choose, in bytes (GW-10). FCM documents no limit. 100,000 of the
+    /// Longest `message_id` that an app server may choose, in bytes (GW-10). No limit is documented. 100,000 of the
     /// longest, kept for receipts, take 100 MB.
     static let messageIDBytesMax = 1024
 
@@ -61,7 +61,7 @@ public enum XMPPLimits {
 
     // MARK: Connections
 
-    /// Port for app servers (GW-10). FCM's documented one.
+    /// Port for app servers (GW-10), the documented one.
     public static let port: UInt16 = 5235
     /// Connections of all projects at a time (OPS-5). Three projects can have as many as their senders may have open
     /// (QUO-3).

@@ -13,7 +13,7 @@ import Synchronization
 struct EmulatorCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
         commandName: "emulator",
-        abstract: "Serve SDKs of the original system from a temporary folder, to test senders.",
+        abstract: "Serve FCM's SDKs from a temporary folder, to test senders.",
         discussion: """
             Prints the variables that SDKs and Martlet's commands read, one line of shell for each, and \
             serves until Ctrl-C. Nothing is kept: the folder is removed at the end.

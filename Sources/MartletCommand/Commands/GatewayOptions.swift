@@ -84,8 +84,8 @@ package struct GatewayOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Serve app servers over XMPP at this address, over TLS; may be given again. The original "
-                + "system has the port 5235, and 5236 for tests.", valueName: "host:port"))
+            "Serve app servers over XMPP at this address, over TLS; may be given again. The usual "
+                + "port is 5235, and 5236 for tests.", valueName: "host:port"))
     package var xmpp: [String] = []
 
     @Option(

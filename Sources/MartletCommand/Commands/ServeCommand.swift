@@ -19,8 +19,8 @@ struct ServeCommand: ReportingCommand {
             what was accepted, and ends with 0; a signal more than 3 seconds later ends at once. With --tls-certificate, \
             --http-certificate or --xmpp-certificate, with a file of settings, or under a service \
             manager (NOTIFY_SOCKET), SIGHUP reads certificates, keys, limits and log level again \
-            instead. Logs go to standard error. With --http, SDKs of the original system are served too, and with --xmpp app servers \
-            that speak XMPP. With --apns, messages for Apple devices without a connection go to Apple.
+            instead. Logs go to standard error. With --http, FCM's SDKs are served too, and with --xmpp \
+            app servers that speak XMPP. With --apns, messages for Apple devices without a connection go to Apple.
             """)
 
     @OptionGroup var options: ServeOptions
@@ -38,7 +38,7 @@ struct GatewayCommand: ReportingCommand {
 
     static let configuration = CommandConfiguration(
         commandName: "gateway",
-        abstract: "Run a broker, and serve SDKs of the original system over HTTP.",
+        abstract: "Run a broker, and serve FCM's SDKs over HTTP.",
         discussion: """
             The same as `martlet serve --http \(address)`. SDKs authenticate with the file that \
             `martlet service-account create` prints.

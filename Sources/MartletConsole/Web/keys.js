@@ -9,7 +9,7 @@ export const role = "administrator";
 
 const KINDS = [
   ["server", "serverKeys", "Server keys", "A sender presents one. It may send for the project."],
-  ["service-account", "serviceAccounts", "Service accounts", "SDKs of the original system sign with one."],
+  ["service-account", "serviceAccounts", "Service accounts", "FCM's SDKs sign with one."],
   ["registration", "registrationKeys", "Registration keys", "Lies in the app, and lets devices register."],
   ["ticket", "ticketKeys", "Ticket keys", "Checks the tickets of the app's server. The command martlet ticket-key add adds one."],
 ];

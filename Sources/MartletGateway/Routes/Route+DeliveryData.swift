@@ -109,6 +109,6 @@ package enum DeliveryData {
         ]
     }
 
-    /// Writes a count as a text, because the JSON of the original interfaces has 64-bit numbers as texts.
+    /// Writes a count as a string, as Google's APIs write all 64-bit numbers.
     private static func count(_ value: UInt64) -> JSONValue { .string(String(value)) }
 }

@@ -30,8 +30,8 @@ extension Route {
 
 extension SendReceipt {
     /// GRP-5: refuses a message that no member of the group gets, with the first member's failure. v1 has no place
-    /// for the outcomes of single members. Source: the original refuses (XMPP: nacks) a message to a group only where
-    /// all members failed.
+    /// for the outcomes of single members. Source: FCM refuses (XMPP: nacks) a message to a group only where all
+    /// members failed.
     fileprivate func requireMember() throws(MartletError) {
         guard let tokens, tokens.successCount == 0, let failure = tokens.failures.first else {
             return
