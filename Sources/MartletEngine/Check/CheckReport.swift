@@ -1,93 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The result of a check of the store. Each problem has a kind for programs and a place in words for people. The list
-// of problems is bounded, the count is not. Rests on Checker.
+// What a check of the store found. Each problem has a kind for programs, and says in words where it is. The list is
+// bounded, the count is not. Rests on Checker.
 
 package import MartletBase
 package import MartletRows
 
-/// A contradiction inside the store.
+/// A contradiction in the store.
 package struct CheckProblem: Sendable, Hashable, CustomStringConvertible {
-    /// Kinds of contradictions. The raw value is the word for programs.
+    /// Kinds of contradictions. The raw value is a word for programs.
     package enum Kind: String, Sendable, CaseIterable {
-        /// The format version is missing, or differs from the version that this Martlet writes.
+        /// The format version is missing, or not the one that this Martlet writes.
         case format
-        /// A key or value does not have the shape that its table prescribes.
+        /// A key or value doesn't have the shape that its table prescribes.
         case damagedRecord
-        /// Rows belong to a project that does not exist.
+        /// Rows of a project that doesn't exist.
         case rowsWithoutProject
         /// `projects` and `projectIDs` disagree.
         case projectIndex
-        /// A counter of a project contradicts the project's rows.
+        /// One of a project's counters contradicts its rows.
         case projectCounter
-        /// A server key or service-account key belongs to a project that does not exist.
+        /// A server key or service-account key of a project that doesn't exist.
         case keyWithoutProject
         /// `apps` and `appNames` disagree.
         case appIndex
-        /// The app of an instance does not exist, or is on another platform.
+        /// An instance's app doesn't exist, or is on another platform.
         case instanceWithoutApp
         /// `instances` and `tokens`, or `instances` and `formerTokens`, disagree.
         case tokenIndex
         /// The set of everyone, of a platform or of an app differs from the instances.
         case standingSet
-        /// The rows of a set do not have a valid form.
+        /// A set's rows are not in a valid form.
         case setForm
-        /// The rows of a set have no owner.
+        /// A set that nothing owns.
         case setWithoutOwner
-        /// A topic has a subscriber that is not registered.
+        /// A topic has a subscriber that isn't registered.
         case subscriberNotRegistered
-        /// The record of a topic counts other subscribers than its set has.
+        /// A topic's record counts other subscribers than its set has.
         case topicCount
         /// `topics` and `topicNames` disagree.
         case topicIndex
         /// A topic's set and an instance's list of topics disagree.
         case reverseIndex
-        /// A group has no or too many members, a repeated member, or a member that is not registered.
+        /// A group has no members, too many, the same one twice, or one that isn't registered.
         case group
         /// Groups, their names and the instances' memberships disagree.
         case groupIndex
-        /// A number is free although it is in use, or was never issued.
+        /// A number is free although it is in use or was never issued.
         case freeNumber
         /// A number was issued and is neither free nor in use.
         case numberLost
-        /// The sequence of a message was never issued.
+        /// A message has a sequence that was never issued.
         case messageSequence
-        /// The recipients of a message are missing, damaged, or without their message.
+        /// A message's recipients are missing or damaged, or are there without it.
         case recipients
-        /// An inbox row has no message or no instance.
+        /// An inbox row without its message or its instance.
         case inbox
-        /// A mailbox has no instance, or is past the last message; or an instance has no mailbox.
+        /// A mailbox without an instance or past the last message, or an instance without a mailbox.
         case mailbox
-        /// A single acknowledgement has no instance, is not behind the start of the instance's log, or is past the
-        /// last message.
+        /// A single acknowledgement without an instance, not behind the start of its log, or past the last message.
         case acknowledgement
-        /// A due row has no record, or a record with a due time has no due row.
+        /// A due row without a record, or a record with a due time but no due row.
         case due
-        /// The number of a message leads to another message.
+        /// A message's number leads to another message.
         case messageNumber
-        /// The numbers of receipts have gaps, or a device that is not registered reported a receipt.
+        /// The receipts' numbers have gaps, or one is from a device that isn't registered.
         case receipts
-        /// A device's message has a number that was never given, the count of the messages is wrong, or message IDs
-        /// belong to an instance that is not registered.
+        /// A device's message has a number that was never given, their count is wrong, or message IDs belong to an
+        /// instance that isn't registered.
         case upstream
-        /// The outcomes of a message and its waiting recipients do not add up to its recipients, or a part of a
-        /// report is missing or without its report.
+        /// A message's outcomes and waiting recipients don't add up to its recipients, or a part of a report is missing
+        /// or has no report.
         case report
-        /// A used ticket, a ticket's topics or a deleted app belongs to nothing, or a deleted app has instances.
+        /// A used ticket, a ticket's topics or a deleted app belongs to nothing, or a deleted app still has instances.
         case registration
-        /// `agents` and `agentChannels` disagree, or a channel belongs to an instance that is not registered.
+        /// `agents` and `agentChannels` disagree, or a channel belongs to an instance that isn't registered.
         case agentIndex
-        /// `bridges` and `bridgeDigests` disagree, or an address belongs to an instance that is not registered.
+        /// `bridges` and `bridgeDigests` disagree, or an address belongs to an instance that isn't registered.
         case bridgeIndex
-        /// A fanout is marked as needed although no collection is in progress, or although the fanout does not exist.
+        /// A fanout is marked as needed, but no collection is in progress, or the fanout doesn't exist.
         case collection
     }
 
-    /// Kind of the contradiction, for programs.
+    /// Its kind, for programs.
     package let kind: Kind
-    /// nil: the problem belongs to no single project.
+    /// nil if it is about no single project.
     package let project: ProjectNumber?
-    /// The contradiction and its place, in words.
+    /// What is wrong and where, in words.
     package let detail: String
 
     /// Kind, project number and detail in one line.
@@ -97,7 +96,7 @@ package struct CheckProblem: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// The numbers of checked objects.
+/// How much was checked.
 package struct CheckCounts: Sendable, Hashable {
     /// Projects.
     package var projects: UInt64 = 0
@@ -113,7 +112,7 @@ package struct CheckCounts: Sendable, Hashable {
     package var subscriptions: UInt64 = 0
     /// Groups of all projects.
     package var groups: UInt64 = 0
-    /// Rows of stored messages, including the separate rows of discarded messages.
+    /// Rows of stored messages, including the separate ones of discarded messages.
     package var messages: UInt64 = 0
     /// Recipients of all stored messages, in blobs and in the inbox.
     package var recipients: UInt64 = 0
@@ -124,33 +123,33 @@ package struct CheckReport: Sendable {
     /// Bound on `problems`.
     package static let problemsListedMax = 1000
 
-    /// The first problems found, at most `problemsListedMax`.
+    /// The first problems, at most `problemsListedMax`.
     package internal(set) var problems: [CheckProblem] = []
-    /// The number of all problems found.
+    /// The number of all problems.
     package internal(set) var problemCount: UInt64 = 0
-    /// Numbers of checked objects.
+    /// How much was checked.
     package internal(set) var counts = CheckCounts()
 
     /// Whether the check found no problem.
     package var isClean: Bool { problemCount == 0 }
 }
 
-/// The progress of a check.
+/// How far a check has come.
 package struct CheckProgress: Sendable {
-    /// The ID of the project that is being checked.
+    /// The ID of the project being checked.
     package var project: String
-    /// Projects that are completely checked.
+    /// Projects that are done.
     package var projectsDone: Int
-    /// Projects to be checked.
+    /// Projects in all.
     package var projectCount: Int
-    /// The numbers of objects checked so far.
+    /// How much was checked so far.
     package var counts: CheckCounts
 }
 
 extension Transaction {
-    /// Compares all indexes with each other, on one snapshot. The memory is proportional to the instances of the
-    /// largest project, the time to the size of the store. The file can grow during the check, because the snapshot
-    /// keeps old pages in use while others write.
+    /// Compares all indexes with each other, on one snapshot. Takes memory in proportion to the instances of the
+    /// largest project, and time in proportion to the store. The file may grow meanwhile, because the snapshot keeps
+    /// old pages in use while others write.
     /// - Parameter progress: called several times for each project.
     /// - Throws: `StorageError` if the store cannot be read at all.
     package func check(
@@ -161,9 +160,9 @@ extension Transaction {
         return checker.report
     }
 
-    /// The first contradiction between the rows of a project; nil: all agree. The outcomes of each message and the
-    /// waiting recipients add up to its targets, counts are those of the rows, and each index leads back. The time
-    /// is proportional to the project's rows, so tests ask after their steps, and a broker that serves does not.
+    /// The first contradiction among a project's rows; nil if there is none: each message's outcomes and waiting
+    /// recipients add up to its targets, counts are those of the rows, and each index leads back. Takes time in
+    /// proportion to the project's rows: tests ask after each step, a serving broker doesn't.
     package func brokenInvariant(in project: ProjectNumber) throws(StorageError) -> String? {
         guard let project = try projects.project(project) else { return nil }
         var checker = Checker(raw)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The channels of Web Push user agents: each channel leads to its instance, and each instance back to its channel.
-// Rests on Checker.
+// The channels of Web Push user agents: each leads to its instance, and each instance back to its channel. Rests on
+// Checker.
 
 import MartletBase
 import MartletRows

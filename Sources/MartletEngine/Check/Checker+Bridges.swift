@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The addresses at push services: each address leads to its instance, and each instance back to its address. Rests on
-// Checker.
+// The addresses at push services: each leads to its instance, and each instance back to its address. Rests on Checker.
 
 import MartletBase
 import MartletRows

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Due rows: each row of `due` has a record, and each record with a due time has its row in `due`. Then records kept
-// for senders. Rests on Checker.
+// Due rows: each has a record, and each record with a due time has its row. Then the records kept for senders. Rests on
+// Checker.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
 extension Checker {
-    /// Reads the rows of `due` of all projects. Rows of kinds with a source are added to sums; `compareDue` compares
-    /// the sums with the records. Rows of other kinds are compared with their records here.
+    /// Reads all rows of `due`. If their kind has a source, they are summed up, and `compareDue` compares the sums with
+    /// the records'. The others are compared with their records here.
     mutating func checkDue(_ projects: [UInt32: Project]) throws(StorageError) {
         let rows = try Cursor(raw, .due)
         var row = try rows.seek(.first)
@@ -36,8 +36,8 @@ extension Checker {
         }
     }
 
-    /// Checks that a row of `due` has its record. The row of an unreadable record is skipped, because the check of the
-    /// record's table reports the damage.
+    /// Checks that a due row has its record. If the record is unreadable, the row is skipped, because the check of the
+    /// record's table reports that.
     private mutating func checkDueRow(_ key: RowKey, _ kind: DueKind) throws(StorageError) {
         let time = key.dueTime.millisecondsSince1970
         let expected: Int64?
@@ -53,8 +53,8 @@ extension Checker {
         }
     }
 
-    /// Compares the sums of the project's records with the sums of its rows in `due`. For differing sums the records
-    /// are searched in `due`, and the project is noted for `checkSuspects`.
+    /// Compares the sums of the project's records and of its due rows. If they differ, the records are looked up in
+    /// `due`, and the project is noted for `checkSuspects`.
     mutating func compareDue() throws(StorageError) {
         guard let found = sums?[project.number] else { return }
         for kind in DueKind.allCases {
@@ -65,7 +65,7 @@ extension Checker {
             let rows = try Cursor(raw, source.table)
             var row = try rows.seek(Key(project.number))
             while let entry = row, entry.key.count >= 4, entry.key.project == project.number {
-                // The check of the table reports keys of other sizes, and rows of strangers.
+                // Keys of other sizes, and rows of strangers, are reported by the check of the table.
                 let isOfStranger = kind == .seen && !universe.contains(entry.key.ordinal.rawValue)
                 if entry.key.count == source.keyBytes, !isOfStranger { try findDue(kind, entry) }
                 row = try rows.next()
@@ -73,7 +73,7 @@ extension Checker {
         }
     }
 
-    /// Compares rows of `due` one by one with their records: rows of projects and kinds with differing sums.
+    /// Compares due rows with their records one by one, where a project's sums of a kind differ.
     mutating func checkSuspectDue() throws(StorageError) {
         let rows = try Cursor(raw, .due)
         var row = try rows.seek(.first)
@@ -88,7 +88,7 @@ extension Checker {
         }
     }
 
-    /// nil for a key that no row of `due` has.
+    /// nil for a key that no due row has.
     private static func dueKind(_ key: RowKey) -> DueKind? {
         guard key.count >= 13, let kind = DueKind(rawValue: key[0]),
             key.count == 13 + idBytes(kind)
@@ -113,7 +113,7 @@ extension Checker {
         }
     }
 
-    /// The due time according to the record; nil: the record has no due time, or there is no record.
+    /// The due time that the record says; nil if it says none, or if there is no record.
     private func dueTime(
         _ kind: DueKind, _ id: [UInt8], in project: ProjectNumber
     ) throws(StorageError) -> Instant? {
@@ -167,7 +167,7 @@ extension Checker {
         }
     }
 
-    /// The due time according to a record of a kind's source; nil: the record has no due time.
+    /// The due time that a record of the kind's source says; nil if it says none.
     private static func dueTime(
         of record: UnsafeRawBufferPointer, in table: Table
     ) throws(StorageError) -> Instant? {
@@ -197,14 +197,14 @@ extension Checker {
                 ofBlock: block, of: SetKey.number(of: .inactive), in: project)
             return view.contains(bit: Int(ordinal & BlockGeometry.bitMask))
         } catch {
-            // The check of the sets reports the damage.
+            // Reported by the check of the sets.
             guard error.code == 0 else { throw error }
             return false
         }
     }
 
-    /// Expects a row in `due` for a record of the kind's source: adds the row to the sums, or searches the row if the
-    /// rows of `due` were not read.
+    /// Expects a due row for a record of the kind's source: adds it to the sums, or looks it up if the due rows were
+    /// not read.
     mutating func expectDue(_ kind: DueKind, _ record: Cursor.Entry) throws(StorageError) {
         guard sums != nil else { return try findDue(kind, record) }
         guard let time = try dueTime(kind, of: record) else { return }
@@ -214,7 +214,7 @@ extension Checker {
         }
     }
 
-    /// Searches the row in `due` for a record of the kind's source.
+    /// Looks up the due row of a record of the kind's source.
     private mutating func findDue(
         _ kind: DueKind, _ record: Cursor.Entry
     ) throws(StorageError) {
@@ -232,8 +232,8 @@ extension Checker {
         note(.due, "\(what) has no row of kind \(kind)")
     }
 
-    /// The due time of a record of the kind's source; nil also for an unreadable record, because the check of the
-    /// record's table reports the damage.
+    /// The due time of a record of the kind's source. Also nil if it is unreadable, because the check of its table
+    /// reports that.
     private func dueTime(
         _ kind: DueKind, of record: Cursor.Entry
     ) throws(StorageError) -> Instant? {
@@ -248,7 +248,7 @@ extension Checker {
         }
     }
 
-    /// The ID in the `due` row of a record: the record's key without project, and ordinals as eight bytes.
+    /// The ID that a record has in its due row: its key without project, with ordinals as eight bytes.
     private static func withDueID<Result>(
         of key: RowKey, _ body: (UnsafeRawBufferPointer) -> Result
     ) -> Result {
@@ -259,7 +259,7 @@ extension Checker {
         return body(UnsafeRawBufferPointer(rebasing: key.bytes[4..<end]))
     }
 
-    /// Searches the row in `due` for a record of a kind without a source.
+    /// Looks up the due row of a record whose kind has no source.
     mutating func expectDue(
         _ kind: DueKind, _ id: [UInt8], _ what: @autoclosure () -> String
     ) throws(StorageError) {
@@ -368,8 +368,7 @@ extension Checker {
 }
 
 extension DueKind {
-    /// The table whose records have one due row each, and the bytes of its keys; nil: other rules decide on the rows of
-    /// the kind.
+    /// The table whose records have one due row each, and the bytes of its keys; nil if the kind has other rules.
     var source: (table: Table, keyBytes: Int)? {
         switch self {
         case .expiry: (.messages, 12)

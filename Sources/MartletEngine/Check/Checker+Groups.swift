@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups, names of groups, and memberships of instances, each index against the rest (GRP-1). Rests on Checker.
+// Groups, their names and the instances' memberships, each against the others (GRP-1). Rests on Checker.
 
 import MartletBase
 import MartletRows
@@ -54,7 +54,7 @@ extension Checker {
             }
             let name = String(decoding: entry.key.dropFirst(4), as: UTF8.self)
             let key = Array(entry.value)
-            // An unreadable group has been reported already.
+            // An unreadable group was reported before.
             guard try it.isReadable(key) else { return }
             if try it.group(key)?.name.text != name {
                 it.note(.groupIndex, "the name '\(name)' leads to no group of that name")
@@ -85,7 +85,7 @@ extension Checker {
         }
     }
 
-    /// The group with a key; nil if the group does not exist or is unreadable. An unreadable group is reported.
+    /// The group with a key; nil if there is none, or if it is unreadable, which is reported.
     private mutating func group(_ key: [UInt8]) throws(StorageError) -> Group? {
         do throws(StorageError) {
             return try transaction.groups.group(GroupKey(bytes: key), in: project.number)

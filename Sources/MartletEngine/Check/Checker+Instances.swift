@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Instances, and the tokens that lead to them. Tokens and instances are compared by sums (RowSums.swift); rows are
-// searched one by one if sums differ. Rests on Checker.
+// Instances, and the tokens that lead to them. They are compared by sums (RowSums), and looked up one by one only if
+// these differ. Rests on Checker.
 
 import MartletBase
 import MartletBits
@@ -50,11 +50,11 @@ extension Checker {
         try compareTokens()
     }
 
-    /// Instances of one app on one platform, in a row.
+    /// Neighbouring instances of one app on one platform.
     private struct InstanceGroup {
         let app: AppNumber
         let platform: Platform
-        /// Whether the project has the app on the platform.
+        /// Whether the project has this app on this platform.
         let isKnown: Bool
         var count: UInt64 = 0
     }
@@ -77,8 +77,7 @@ extension Checker {
 
     // MARK: Tokens
 
-    /// Reads the rows of `tokens` and `formerTokens` of all projects into sums. `compareTokens` compares the sums with
-    /// the instances.
+    /// Sums up all rows of `tokens` and `formerTokens`. `compareTokens` compares the sums with the instances'.
     mutating func checkTokens() throws(StorageError) {
         for (table, slot) in Self.tokenTables {
             let rows = try Cursor(raw, table)
@@ -97,8 +96,8 @@ extension Checker {
         }
     }
 
-    /// Compares the sums of the project's instances with the sums of the rows that lead to them. For differing sums the
-    /// tokens of the instances are searched, and the project is noted for `checkSuspects`.
+    /// Compares the sums of the project's instances and of the rows that lead to them. If they differ, the instances'
+    /// tokens are looked up, and the project is noted for `checkSuspects`.
     private mutating func compareTokens() throws(StorageError) {
         let found = sums?[project.number]
         for (table, slot) in Self.tokenTables where found?[slot] != records[slot] {
@@ -134,8 +133,7 @@ extension Checker {
         }
     }
 
-    /// Compares rows of `tokens` and `formerTokens` one by one with their instances: rows of projects with differing
-    /// sums.
+    /// Compares rows of `tokens` and `formerTokens` with their instances one by one, where a project's sums differ.
     mutating func checkSuspectTokens() throws(StorageError) {
         for (table, slot) in Self.tokenTables where suspects.contains(where: { $0.slot == slot }) {
             let rows = try Cursor(raw, table)
@@ -152,7 +150,7 @@ extension Checker {
         }
     }
 
-    /// The instance to which a row of a token table leads; nil for a row of other sizes.
+    /// The instance that a row of a token table leads to; nil if the row has another size.
     private static func place(_ entry: Cursor.Entry) -> (ProjectNumber, Ordinal)? {
         guard entry.key.count == Limits.tokenRandomBytes, entry.value.count == 8 else { return nil }
         return (
@@ -169,8 +167,8 @@ extension Checker {
             "a row of \(table.name) leads to ordinal \(ordinal.rawValue), which does not hold it")
     }
 
-    /// Whether the instance has the token. For a former token, an unreadable instance counts as yes, because
-    /// `checkInstances` reports the damage.
+    /// Whether the instance has the token. If it is unreadable, it counts as having a former token, because
+    /// `checkInstances` reports it.
     private func isToken(
         _ token: RowKey, of ordinal: Ordinal, in project: ProjectNumber, _ table: Table
     ) throws(StorageError) -> Bool {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages, their recipients and acknowledgements. If all recipients of a message to few have unregistered, the
-// message has no inbox row any more: a valid state. A message to many keeps its blob. Rests on Checker.
+// Messages, their recipients and acknowledgements. If all recipients of a message to few have unregistered, it has no
+// inbox row any more, which is valid. A message to many keeps its blob. Rests on Checker.
 
 import MartletBase
 import MartletBits
@@ -94,8 +94,7 @@ extension Checker {
     }
 
     private mutating func check(_ blob: UnsafeRawBufferPointer, of sequence: MessageSequence) {
-        // The set is copied, because the map aligns values to two bytes only, and the validation needs a wider
-        // alignment.
+        // Copied, because the map aligns values to two bytes only, and the validation needs more.
         guard let set = RecipientSet(copying: blob), isInOrder(set.view) else {
             note(.recipients, "the blob of message \(sequence.rawValue) is damaged")
             return
@@ -135,7 +134,7 @@ extension Checker {
                 return
             }
             let found = try it.raw.get(.messages, .log(row, in: number))
-            // A record that cannot be read has been reported already.
+            // An unreadable record was reported before.
             let owners = found.map { (try? MessageRecord($0).owners()) ?? [Ordinal(ordinal)] }
             if owners?.contains(Ordinal(ordinal)) != true {
                 it.note(.inbox, "ordinal \(ordinal) waits for no message \(sequence.rawValue)")
@@ -203,7 +202,7 @@ extension Checker {
             do throws(StorageError) {
                 start = try it.transaction.mailboxes.state(of: ordinal, in: number).logStart
             } catch {
-                // The check of the mailboxes reports the damage.
+                // Reported by the check of the mailboxes.
                 guard error.code == 0 else { throw error }
                 return
             }

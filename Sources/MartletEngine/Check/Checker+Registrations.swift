@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Policies, keys, used tickets, topics of tickets, and deleted apps: each record can be read, each deadline has its
-// due row, and the project counts the apps that take a place. Rests on Checker.
+// Policies, keys, used tickets, topics of tickets, and deleted apps: each record is readable, each deadline has its due
+// row, and the project's count of apps that take a place is right. Rests on Checker.
 
 import MartletBase
 import MartletRows

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reports: for each message, the outcomes and the waiting recipients must add up to the message's recipients. The
-// waiting recipients are computed from all logs. Rests on Checker.
+// Reports: a message's outcomes and waiting recipients must add up to its recipients. Who waits is worked out from all
+// logs. Rests on Checker.
 
 import MartletBase
 import MartletBits
@@ -20,7 +20,7 @@ extension Checker {
                 try it.noteDamage(error, in: number)
                 return
             }
-            // The check of the messages reports the damage.
+            // Reported by the check of the messages.
             let waiting = try? it.transaction.reporting.waitingCount(for: sequence, in: number)
             let known = row.counts.outcomeCount + (waiting ?? 0)
             if waiting != nil, known != row.counts[.targeted] {
@@ -62,7 +62,7 @@ extension Checker {
                     "message \(sequence.rawValue) was for 1 instance, what became of it is unknown")
             }
         }
-        // A project's reports are removed in the order of their sequences, so only the oldest report has a due row.
+        // Reports are removed in the order of their sequences, so only a project's oldest has a due row.
         if let oldest {
             let id = withUnsafeBytes(of: oldest.rawValue.bigEndian) { Array($0) }
             try expectDue(.report, id, "the oldest report")
@@ -92,7 +92,7 @@ extension Checker {
         }
     }
 
-    /// Checks that each number leads to a report with the number. `checkReports` checks the other direction.
+    /// Checks that each number leads to a report of that number. `checkReports` checks the other direction.
     private mutating func checkReportNumbers() throws(StorageError) {
         let project = project.number
         try forEachRow(of: .reportNumbers, keyBytes: 12...12) { (it, entry) throws(StorageError) in
@@ -103,7 +103,7 @@ extension Checker {
             }
             let sequence = MessageSequence(entry.value.loadLittleEndian(UInt64.self, at: 0))
             let report = try it.raw.get(.reports, .sequence(sequence, in: project))
-            // The check of the reports reports an unreadable row.
+            // An unreadable row is reported by the check of the reports.
             if report.map({ ((try? ReportRow($0))?.number ?? number) != number }) ?? true {
                 it.note(.report, "number \(number) leads to no report of that number")
             }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Topics and sets: names, forms, counts, and the two directions of subscriptions. The directions are compared by sums
-// (Universe.swift). If the sums of an instance differ, a second walk over the sets finds the subscriptions of only
-// one direction. Rests on Checker.
+// Topics and sets: names, forms, counts, and subscriptions both ways. The two ways are compared by sums (Universe). If
+// an instance's sums differ, a second walk over the sets finds the subscriptions that exist only one way. Rests on
+// Checker.
 
 import MartletBase
 import MartletBits
@@ -61,15 +61,15 @@ extension Checker {
 
     // MARK: Sets
 
-    /// The state of a set during the walk over the rows.
+    /// A set during the walk over the rows.
     private struct SetWalk {
         var number: UInt32
         var rowCount = 0
-        /// The last block of the latest span of runs.
+        /// The last block of the latest span.
         var spanEnd: UInt32?
-        /// Members that belong into the set, and unregistered subscribers of a topic.
+        /// Members that belong in the set, and unregistered subscribers of a topic.
         var members: UInt64 = 0
-        /// Whether a row is unreadable. Missing members of the set are then not reported.
+        /// Whether a row is unreadable. Missing members are then not reported.
         var isDamaged = false
     }
 
@@ -156,8 +156,8 @@ extension Checker {
         }
     }
 
-    /// Counts the members of a row that belong into the set, and all subscribers of a topic.
-    /// - Returns: the members that are no instances, or of an app that does not belong into the set.
+    /// Counts a row's members that belong in the set, and all subscribers of a topic.
+    /// - Returns: the members that are no instances, or whose app doesn't belong in the set.
     private mutating func compare(
         _ row: SetRow, of set: UInt32, _ walk: inout SetWalk
     ) -> [UInt32] {
@@ -181,7 +181,7 @@ extension Checker {
         return strangers
     }
 
-    /// Whether the instances of an app belong into a set; nil: all instances belong into the set.
+    /// Whether an app's instances belong in a set; nil: all do.
     private func belonging(to set: UInt32) -> ((_ app: UInt32) -> Bool)? {
         switch set & 0xF000_0000 {
         case 0x9000_0000:
@@ -213,7 +213,7 @@ extension Checker {
 
     // MARK: The reverse index
 
-    /// Bound on `suspects`, the instances with differing sums. Further instances are not searched.
+    /// Most instances with differing sums that are looked into.
     private static let suspectsMax = 10_000
 
     mutating func checkReverseIndex() throws(StorageError) {
@@ -271,7 +271,7 @@ extension Checker {
         (0..<value.count / 4).map { value.loadLittleEndian(UInt32.self, at: $0 * 4) }
     }
 
-    /// The sum over an instance's list of topics; nil if the list is not valid.
+    /// The sum over an instance's list of topics; nil if the list is invalid.
     private static func topicSum(_ value: UnsafeRawBufferPointer) -> UInt64? {
         guard value.count % 4 == 0, !value.isEmpty else { return nil }
         var sum: UInt64 = 0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages of devices and their IDs. Each stored message has an issued number, is counted, and expires. Each list of
+// Messages of devices, and their IDs. Each stored message has an issued number, is counted, and expires; each list of
 // IDs belongs to a registered instance. Rests on Checker.
 
 import MartletBase

@@ -16,19 +16,19 @@ struct Checker {
     var project = Project(number: ProjectNumber(0), id: "", senderID: 0)
     var apps: [UInt32: Platform] = [:]
     var universe = Universe()
-    /// The expected number of members of each standing set, by set number.
+    /// How many members each standing set should have, by set number.
     var standing: [UInt32: UInt64] = [:]
-    /// The subscriber counts in the records of the project's topics, by topic number; `.max` for a damaged record.
+    /// The subscribers that the project's topics say they have, by topic number; `.max` if the record is damaged.
     var topics: [UInt32: UInt64] = [:]
-    /// Topics with an unreadable set. The lists of their subscribers cannot be compared.
+    /// Topics with an unreadable set. Their subscribers' lists can't be compared.
     var unreadable: Set<UInt32> = []
 
-    /// Sums of the rows in `tokens`, `formerTokens` and `due`; nil if these tables were not read: then rows are
-    /// searched.
+    /// Sums of the rows in `tokens`, `formerTokens` and `due`; nil if these tables were not read, and rows are looked
+    /// up instead.
     var sums: StoreSums?
-    /// Sums of the rows that the project's records are expected to have in these tables.
+    /// Sums of the rows that the project's records should have in these tables.
     var records = RowSums()
-    /// Rows of a table whose sum differs from the sum of a project's records.
+    /// Rows of a project whose sum differs from that of its records.
     struct Suspect: Hashable {
         let project: ProjectNumber
         let slot: RowSums.Slot
@@ -51,7 +51,7 @@ struct Checker {
         report.problems.append(CheckProblem(kind: kind, project: project, detail: detail))
     }
 
-    /// Reports damage of a record as a problem. An error of the file is thrown.
+    /// Reports a damaged record as a problem. An error of the file is thrown.
     mutating func noteDamage(
         _ error: StorageError, in project: ProjectNumber?
     ) throws(StorageError) {
@@ -103,7 +103,7 @@ struct Checker {
             try noteDamage(error, in: nil)
         }
         let rows = try Cursor(raw, .projects)
-        /// The projects met so far. A project's record comes before the counts of its days.
+        /// The projects met so far. A project's record comes before its counts of days.
         var numbers: Set<ProjectNumber> = []
         var row = try rows.seek(.first)
         while let entry = row {
@@ -195,7 +195,7 @@ struct Checker {
         }
     }
 
-    /// Checks all tables with a project at the beginning of their keys: each row belongs to an existing project.
+    /// Checks that every row belongs to an existing project, in all tables whose keys begin with one.
     private mutating func checkOwners(_ projects: [UInt32: Project]) throws(StorageError) {
         let owned: [Table] = [
             .apps, .appNames, .instances, .topics, .topicNames, .sets, .instanceTopics, .messages,
@@ -265,8 +265,7 @@ struct Checker {
         tell(report.counts)
     }
 
-    /// Calls `body` with each row of the project. A row whose key does not have `keyBytes` bytes is a problem
-    /// instead.
+    /// Calls `body` with each row of the project. A row is a problem instead if its key doesn't have `keyBytes` bytes.
     mutating func forEachRow(
         of table: Table, keyBytes: ClosedRange<Int>,
         _ body: (inout Checker, Cursor.Entry) throws(StorageError) -> Void
@@ -378,6 +377,6 @@ struct Checker {
 }
 
 extension Key {
-    /// A key that is not above any other key.
+    /// The lowest key.
     static var first: Key { Key(bytes: [0]) }
 }

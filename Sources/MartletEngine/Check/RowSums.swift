@@ -9,9 +9,9 @@
 import MartletBase
 import MartletRows
 
-/// The sums of a project: a sum for each token table, and for each kind of due rows.
+/// A project's sums: one per token table, and one per kind of due rows.
 struct RowSums: Equatable {
-    /// A sum: a kind of due rows by its raw value, or a token table.
+    /// Which sum: a kind of due rows, by its raw value, or a token table.
     struct Slot: Hashable {
         let index: Int
 
@@ -57,7 +57,7 @@ struct RowSums: Equatable {
             UInt64(ordinal) ^ seeds.3)
     }
 
-    /// The hash of a row in `due`, without its kind and project.
+    /// The hash of a due row, without its kind and project.
     /// - Parameter id: a multiple of four bytes.
     @inline(__always)
     static func hash(due time: UInt64, id: UnsafeRawBufferPointer) -> UInt64 {

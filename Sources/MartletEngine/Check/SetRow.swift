@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A row of a set whose form is valid, borrowed. The row is validated as a whole, so that a damaged row contributes no
-// members. Rests on MartletBits and on the forms drawn in Schema.
+// One row of a set, borrowed. It is validated as a whole, so a damaged row contributes no members. Rests on MartletBits
+// and on the forms drawn in Schema.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
-/// The members in one row of a set.
+/// The members in a row of a set.
 enum SetRow {
-    /// Ascending ordinals of four bytes each, of any blocks.
+    /// Ascending ordinals of four bytes, from any blocks.
     case list(UnsafeRawBufferPointer)
     case block(UInt32, BlockView)
     /// The blocks from a number on.
     case span(UInt32, RunSpan)
 
-    /// nil if the form of the row is not valid.
+    /// nil if the row's form is invalid.
     init?(checking value: UnsafeRawBufferPointer, block: UInt32) {
         if block == SetKey.smallTopicBlock {
             guard Self.isList(value) else { return nil }

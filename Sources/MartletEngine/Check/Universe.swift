@@ -7,22 +7,21 @@
 import MartletBits
 
 struct Universe {
-    /// For each block the index of its first entry; `noPlace` for a block without instances. As long as the highest
-    /// block with instances.
+    /// Where each block's entries begin; `noPlace` if it has no instances. As long as the highest block that has some.
     private var places: [Int] = []
     private var apps: [UInt16] = []
     private var sums: [UInt64] = []
-    /// Instances in the inactive set, a bit each. Empty until the first.
+    /// Instances in the inactive set, a bit each. Empty until there is one.
     private var inactive: [UInt64] = []
     private(set) var count: UInt64 = 0
 
     private static let noPlace = -1
     private static let stride = 1 << Int(BlockGeometry.strideShift)
     private static let nobody = UInt16.max
-    /// The app of an instance whose record cannot be read. The value is above all app numbers.
+    /// Stands for the app of an instance whose record is unreadable. Above all app numbers.
     static let unknownApp = UInt32(UInt16.max - 1)
 
-    /// The index of a block's first entry.
+    /// Where a block's entries begin.
     private func place(ofBlock block: UInt32) -> Int? {
         guard Int(block) < places.count, case let place = places[Int(block)],
             place != Self.noPlace
@@ -60,13 +59,13 @@ struct Universe {
 
     // MARK: Sets
 
-    /// Compares members of a set with the instances.
+    /// Compares a set's members with the instances.
     ///
     /// - Parameters:
-    ///   - members: members that lie in one block.
-    ///   - belongs: whether an app's instances belong into the set, by app number; nil: all instances belong into it.
-    ///   - stranger: called with each member that is no instance, or whose app does not belong into the set.
-    /// - Returns: the number of members that belong into the set.
+    ///   - members: members in one block.
+    ///   - belongs: whether an app's instances belong in the set, by app number; nil: all do.
+    ///   - stranger: called with each member that is no instance, or whose app doesn't belong in the set.
+    /// - Returns: how many members belong in the set.
     func count(
         _ members: BlockView, ofBlock block: UInt32, belongs: ((UInt32) -> Bool)?,
         stranger: (UInt32) -> Void
@@ -98,7 +97,7 @@ struct Universe {
     /// Adds a topic to the sums of its subscribers.
     ///
     /// - Parameters:
-    ///   - members: subscribers that lie in one block.
+    ///   - members: subscribers in one block.
     ///   - stranger: called with each subscriber that is no instance.
     mutating func add(
         topic: UInt32, to members: BlockView, ofBlock block: UInt32, stranger: (UInt32) -> Void
@@ -121,7 +120,7 @@ struct Universe {
         }
     }
 
-    /// Marks members of the inactive set.
+    /// Marks inactive instances.
     mutating func setInactive(_ members: BlockView, ofBlock block: UInt32) {
         guard let place = place(ofBlock: block) else { return }
         if inactive.count < apps.count / 64 {
@@ -139,15 +138,15 @@ struct Universe {
 
     // MARK: Lists of topics
 
-    /// Compares an instance's sum with the sum of its list of topics, and clears the sum.
-    /// - Returns: whether both are equal.
+    /// Compares an instance's sum with that of its list of topics, and clears it.
+    /// - Returns: whether they are equal.
     mutating func settle(_ ordinal: UInt32, sum: UInt64) -> Bool {
         guard let index = index(ordinal) else { return false }
         defer { sums[index] = 0 }
         return sums[index] == sum
     }
 
-    /// Calls `body` with each instance whose sum was not cleared: instances with subscriptions but without a list.
+    /// Calls `body` with each instance whose sum was not cleared: it has subscriptions, but no list.
     func forEachUnsettled(_ body: (UInt32) -> Void) {
         for (block, place) in places.enumerated() where place != Self.noPlace {
             for bit in 0..<Self.stride where sums[place + bit] != 0 {
@@ -156,8 +155,8 @@ struct Universe {
         }
     }
 
-    /// Spreads topic numbers over 64 bits, so that different sets have different sums. Source: the finaliser of
-    /// SplitMix64 (Steele, Lea, Flood, 2014).
+    /// Spreads topic numbers over 64 bits, so different sets have different sums. Source: the finaliser of SplitMix64
+    /// (Steele, Lea, Flood, 2014).
     static func weight(_ topic: UInt32) -> UInt64 {
         var z = (UInt64(topic) &+ 1) &* 0x9E37_79B9_7F4A_7C15
         z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
