@@ -54,7 +54,7 @@ extension Checker {
     }
 
     /// Compares the sums of the project's records and of its due rows. If they differ, the records are looked up in
-    /// `due`, and the project is noted for `checkSuspects`.
+    /// `due`, and the project is noted for `checkSuspectDue`.
     mutating func compareDue() throws(StorageError) {
         guard let found = sums?[project.number] else { return }
         for kind in DueKind.allCases {

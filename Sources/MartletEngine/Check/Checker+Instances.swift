@@ -97,7 +97,7 @@ extension Checker {
     }
 
     /// Compares the sums of the project's instances and of the rows that lead to them. If they differ, the instances'
-    /// tokens are looked up, and the project is noted for `checkSuspects`.
+    /// tokens are looked up, and the project is noted for `checkSuspectTokens`.
     private mutating func compareTokens() throws(StorageError) {
         let found = sums?[project.number]
         for (table, slot) in Self.tokenTables where found?[slot] != records[slot] {

@@ -8,14 +8,13 @@
 import MartletBase
 import MartletRows
 
-/// The bounds of a store, for the writing transactions. A log without a bound is read from its start.
+/// A store's bounds, for its writing transactions. A log without one is read from its start.
 struct CarriedCounts {
     struct Count {
         let holder: Holder
-        /// The beginning of the absence. Acknowledged messages behind it are in the bound too, because an absence
-        /// counts them.
+        /// Where the absence began. The bound includes acknowledged messages after it, because an absence counts them.
         let from: MessageSequence
-        /// The last message included in the bound.
+        /// The last message that the bound includes.
         var through: MessageSequence
         var countMax: Int
     }
@@ -25,12 +24,12 @@ struct CarriedCounts {
         let ordinal: Ordinal
     }
 
-    /// Instances whose bound is kept in memory. Past 1024, a new bound replaces an arbitrary other bound.
+    /// Most bounds to keep. Past that, a new one replaces any other.
     private static let countsMax = 1024
 
     private var counts: [Name: Count] = [:]
 
-    /// - Returns: the bound of an instance; nil if no bound holds for the absence.
+    /// - Returns: the instance's bound; nil if there is none for this absence.
     func count(_ instance: Taker, _ holder: Holder, before absence: Absence) -> Count? {
         guard let count = counts[Name(project: instance.project, ordinal: instance.ordinal)],
             count.holder == holder, count.from <= absence.from, count.through <= absence.through

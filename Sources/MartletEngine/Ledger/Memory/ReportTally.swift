@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The counts of a transaction, and other rows that are written once, at the end of the transaction. A fanout's
-// acknowledgements come by the thousand, and a project's record changes with each of its messages. A count is written
-// in the transaction of the counted event, so neither ever exists without the other. Rests on ReportCounts.
+// Gathers a transaction's counts, and other rows, so each is written once, at its end: a fanout's acknowledgements come
+// by the thousand, and a project's record changes with each of its messages. A count is still written in the same
+// transaction as what it counts, so neither exists without the other. Rests on ReportCounts.
 
 import MartletBase
 import MartletRows
 
-/// The tally of a writing transaction.
+/// What a writing transaction has gathered.
 final class ReportTally {
     struct Message: Hashable, Comparable {
         var project: ProjectNumber
@@ -31,33 +31,32 @@ final class ReportTally {
 
     struct Part {
         var counts = ReportCounts()
-        /// Ordinals of instances that will not get the message.
+        /// Ordinals of instances that won't get the message.
         var missed: [UInt32] = []
     }
 
-    /// Counts of messages. The instances of a message are mostly counted in a row, and the messages of a project in
-    /// the order of its log.
+    /// Counts of messages. One message's instances are mostly counted in a row, and a project's messages in the order
+    /// of its log.
     private var messages = AscendingTable<Message, Part>()
     private var days: [Day: ReportCounts] = [:]
     private var lastDay: (day: Day, counts: ReportCounts)?
-    /// A new report without a row. The message's record serves as the report, if the message is stored for a single
-    /// instance.
+    /// A new report without a row: if the message is stored for a single instance, its record serves as the report.
     var open: (message: Message, row: ReportRow)?
-    /// Reports of messages whose records were deleted in the transaction. Such a report may have no row.
+    /// Reports of messages whose records this transaction has deleted. They may have no row.
     var left: [Message: ReportRow] = [:]
-    /// The reports that begin in the transaction: the number of reports, and the message of the first.
+    /// The reports that begin in this transaction: how many, and the first one's message.
     private(set) var begun = ByProject<(count: UInt64, first: MessageSequence)>()
-    /// The number of reports kept for a project; 0: no limit.
+    /// How many reports to keep per project; 0: no limit.
     var reportsMax = 0
-    /// Messages that expire in the transaction because of a cancellation. Afterwards the records do not tell a
-    /// cancellation from the end of the time to live.
+    /// Messages that expire in this transaction because they are cancelled. Afterwards their records look like any
+    /// expired one's.
     var cancelled: Set<Message> = []
-    /// Movements of marks whose fanouts are not counted yet.
+    /// Movements of marks whose fanouts aren't counted yet.
     var passes: [ProjectNumber: [Pass]] = [:]
-    /// The project of the last call, with its changes. The commands of a project come together.
+    /// The last call's project, with its changes. Commands of a project come together.
     private(set) var lastProject: Project?
     var hasLastChanged = false
-    /// The other changed projects. The record of a project is written once.
+    /// The other changed projects. Each is written once.
     private(set) var projects: [ProjectNumber: Project] = [:]
     /// The changed expiry lines.
     var lines = ByProject<ExpiryLineRow>()
@@ -69,19 +68,19 @@ final class ReportTally {
         messages.update(message, default: Part()) { $0.counts[event] += number }
     }
 
-    /// Notes that an instance will not get the message.
+    /// Notes that an instance won't get the message.
     func miss(_ ordinal: Ordinal, _ message: Message) {
         assert(message.sequence.isStored, "Only a stored message has counts of its own.")
         messages.update(message, default: Part()) { $0.missed.append(ordinal.rawValue) }
     }
 
-    /// The unwritten counts of a message.
+    /// A message's unwritten counts.
     func counts(of message: Message) -> ReportCounts {
         messages[message]?.counts ?? ReportCounts()
     }
 
-    /// Takes the counts since the last call, in the order of the messages. A deleted message with a report is included
-    /// even without counts.
+    /// Takes the counts since the last call, in the order of the messages. A deleted message with a report is among
+    /// them even without counts.
     func takeMessages() -> [(key: Message, value: Part)] {
         for message in left.keys.sorted() { messages.update(message, default: Part()) { _ in } }
         return messages.take()
@@ -115,9 +114,9 @@ final class ReportTally {
         return days
     }
 
-    /// EMB-3: whether a watcher wants the counts of the transaction by project.
+    /// Whether a watcher wants the transaction's counts by project (EMB-3).
     var isWatched = false
-    /// The counts of the transaction by project; empty without a watcher.
+    /// The transaction's counts by project; empty without a watcher.
     private(set) var watched: [ProjectNumber: ReportCounts] = [:]
 
     // MARK: Reports and projects
@@ -148,22 +147,21 @@ final class ReportTally {
         return projects.values.sorted { $0.number < $1.number }
     }
 
-    /// Whether no gathered change waits to be written.
+    /// Whether nothing is left to write.
     var isWritten: Bool {
         messages.isEmpty && days.isEmpty && lastDay == nil && open == nil
             && left.isEmpty && passes.isEmpty && projects.isEmpty && !hasLastChanged
             && lines.isEmpty && cursors.isEmpty
     }
-    /// Tables in which an append has failed, because the last row belongs to another project.
+    /// Tables where appending has failed, because the last row is another project's.
     var notAppended: Set<Table> = []
-    /// Bytes of new blobs and of blobs with expired messages, and the time of the last event.
+    /// Bytes of new blobs and of those whose messages have expired, and when that was last.
     var blobs = ByProject<(bytes: UInt64, now: Instant)>()
-    /// Cursors for the searches of many acknowledgements, closed before the transaction ends.
+    /// Cursors for the searches of many acknowledgements. Closed before the transaction ends.
     var cursors: [Table: HeldCursor] = [:]
 }
 
-/// A value for each of several projects. The commands of a project come together, so the value of the last project is
-/// found without a hash.
+/// A value per project. Commands of a project come together, so the last project's value is found without a hash.
 struct ByProject<Value> {
     private var last: (project: ProjectNumber, value: Value)?
     private var others: [ProjectNumber: Value] = [:]
@@ -193,7 +191,7 @@ struct ByProject<Value> {
     }
 }
 
-/// A cursor for several searches of a transaction.
+/// A cursor for several searches in a transaction.
 final class HeldCursor {
     let cursor: Cursor
     init(_ cursor: consuming Cursor) { self.cursor = cursor }

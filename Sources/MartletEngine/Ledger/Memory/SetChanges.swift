@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For each project, the last transaction that changed a set of instances. A reader that has a set in memory compares numbers
-// here instead of reading the set again. The writer notes its transaction before the commit, so whoever sees the change
-// also sees the note. If the transaction fails, the note costs readers one reading more. Rests on Synchronization.
+// Tells for each project which transaction last changed a set of its instances. Whoever keeps a set in memory compares
+// numbers here instead of reading the set again. The writer notes its transaction before the commit, so nobody sees the
+// change without the note. If the transaction then fails, readers read once too often. Rests on Synchronization.
 
 import MartletBase
 import Synchronization
 
-/// The notes of a store.
+/// A store's notes.
 final class SetChanges: Sendable {
-    /// The number of places. Projects whose numbers differ by a multiple of 64 share a place: a note for a project
-    /// makes the readers of the other projects read again.
+    /// Projects whose numbers differ by a multiple of 64 share a place: a note for one makes the others' readers read
+    /// again.
     private static let places = 64
 
     private let last: [Place] = (0..<SetChanges.places).map { _ in Place() }

@@ -13,9 +13,9 @@ final class SettlingProgress {
     let ordinal: Ordinal
     let holder: Holder
     let taker: Taker
-    /// Whether the caller collects fanouts: it is told of all fanouts stored for the instance.
+    /// Whether this is for a collection, which is told of all fanouts stored for the instance.
     let isCollecting: Bool
-    /// The state of the mailbox when settling began.
+    /// The mailbox's state when settling began.
     let state: MailboxState
     var replay: MailboxReplay
     var readThrough: MessageSequence
@@ -23,10 +23,10 @@ final class SettlingProgress {
     var isRead = false
     /// The rows in the order of the log, one array per transaction.
     private var parts: [[LoggedRow]] = []
-    /// The number of finished arrays in `parts`; `doneRowCount` is the number of finished rows in the next array.
+    /// Finished arrays in `parts`, and finished rows in the next one.
     private var donePartCount = 0
     private var doneRowCount = 0
-    /// Whether an earlier transaction did a part of the work.
+    /// Whether an earlier transaction did part of the work.
     var isResumed = false
 
     init(
@@ -79,12 +79,12 @@ final class SettlingProgress {
     }
 }
 
-/// The paused settlings of a store, for its writing transactions.
+/// A store's paused settlings, for its writing transactions.
 final class Settlings: @unchecked Sendable {
-    // Accessed by the one writing transaction alone.
+    // Only the writing transaction touches it.
     private var paused: [SettlingProgress] = []
     var carried = CarriedCounts()
-    /// The most paused settlings. Above this number, the oldest is forgotten, and its log is read again.
+    /// Most settlings to pause. Past that, the oldest is forgotten, and its log is read again.
     private static let pausedMax = 4
 
     func take(
@@ -106,8 +106,8 @@ final class Settlings: @unchecked Sendable {
         paused.append(settling)
     }
 
-    /// Forgets the progress of a project's collection, because a new collection reads each log anew. A collection that
-    /// ended early leaves progress that does not know of later messages.
+    /// Forgets the progress of a project's collection, because a new one reads each log anew. What a collection that
+    /// ended early has left doesn't know of later messages.
     func forgetCollection(of project: ProjectNumber) {
         paused.removeAll { $0.project == project && $0.isCollecting }
     }

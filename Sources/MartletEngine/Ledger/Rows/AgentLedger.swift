@@ -12,8 +12,8 @@ package struct AgentLedger: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// The instances of a user agent, in the order of their channels.
-    /// - Parameter limit: of channels read.
+    /// A user agent's instances, in the order of their channels.
+    /// - Parameter limit: most channels to read.
     package func channels(
         of agent: SecretDigest, in project: ProjectNumber, limit: Int = .max
     ) throws(StorageError) -> [(channel: AgentChannel, ordinal: Ordinal)] {
@@ -36,7 +36,7 @@ package struct AgentLedger: Ledger {
         return all
     }
 
-    /// The instance of a channel; nil: the user agent has no such channel.
+    /// A channel's instance; nil if the user agent has no such channel.
     package func ordinal(
         of channel: AgentChannel, in project: ProjectNumber
     ) throws(StorageError) -> Ordinal? {
@@ -56,7 +56,7 @@ package struct AgentLedger: Ledger {
         try raw.put(.agentChannels, .ordinal(ordinal, in: project), channel.bytes)
     }
 
-    /// Removes the channel of an instance, if the instance is one.
+    /// Removes an instance's channel, if it has one.
     func remove(of ordinal: Ordinal, in project: ProjectNumber) throws(StorageError) {
         let place = Key.ordinal(ordinal, in: project)
         guard let found = try raw.get(.agentChannels, place) else { return }

@@ -11,8 +11,7 @@ package struct AnswerLedger: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// MSG-9: the answer kept under an idempotency key; nil if the key is unknown, or if the answer has expired at
-    /// `now`.
+    /// The answer kept under an idempotency key (MSG-9); nil if the key is unknown, or its answer has expired at `now`.
     package func answer(
         toKey key: String, in project: ProjectNumber, now: Instant
     ) throws(StorageError) -> KeptAnswer? {
@@ -33,7 +32,7 @@ package struct AnswerLedger: Ledger {
         return expires > now.millisecondsSince1970 ? answer : nil
     }
 
-    /// MSG-9: keeps the answer to a sender until `expires`.
+    /// Keeps the answer to a sender until `expires` (MSG-9).
     package func put(
         _ answer: KeptAnswer, toKey key: String, expires: Instant, in project: ProjectNumber
     ) throws(StorageError) {

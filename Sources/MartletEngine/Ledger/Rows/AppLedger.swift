@@ -9,12 +9,12 @@ package import MartletRows
 
 /// The apps of projects, and their deletion.
 package struct AppLedger: Ledger {
-    /// The state of an app.
+    /// What has become of an app.
     package enum State: Sendable, Hashable {
         case live
-        /// The app was deleted, and instances are left. Can transition to: gone.
+        /// It was deleted, but instances are left. Can transition to: gone.
         case leaving
-        /// The last instance has left. Can transition to: live.
+        /// Its last instance has left. Can transition to: live.
         case gone(since: Instant)
     }
 
@@ -51,10 +51,10 @@ package struct AppLedger: Ledger {
         return apps
     }
 
-    /// Makes an app, or an app again whose deletion is done. The caller has checked that the app has a place.
+    /// Makes an app, perhaps again after its deletion. The caller has checked that there is a place for it.
     /// - Parameters:
-    ///   - deleted: the app of this name whose deletion is done; nil: there is none.
-    ///   - project: its next number and its count change. The caller stores the project.
+    ///   - deleted: the app of this name whose deletion is done; nil if there is none.
+    ///   - project: its next number and its count change. The caller stores it.
     package func make(
         _ name: String, on platform: Platform, again deleted: App?, number: UInt32?,
         in project: inout Project
@@ -75,7 +75,7 @@ package struct AppLedger: Ledger {
         return app
     }
 
-    /// Begins the deletion of an app.
+    /// Begins to delete an app.
     package func leave(_ app: AppNumber, in project: ProjectNumber) throws(StorageError) {
         try putDeletion(of: app, at: Instant(millisecondsSince1970: 0), in: project)
         try raw.put(
@@ -84,14 +84,14 @@ package struct AppLedger: Ledger {
                 .leavingApp, Instant(millisecondsSince1970: 0), project, UInt64(app.rawValue)), [])
     }
 
-    /// A deleted app that may have instances; nil without such an app.
+    /// A deleted app that may still have instances; nil if there is none.
     package func nextLeaving() throws(StorageError) -> (project: ProjectNumber, app: AppNumber)? {
         try dueRows.next(.leavingApp, through: Instant(millisecondsSince1970: 0)).map {
             ($0.project, AppNumber(UInt32(truncatingIfNeeded: $0.number)))
         }
     }
 
-    /// Notes that the last instance of a deleted app has left.
+    /// Notes that a deleted app's last instance has left.
     package func hasLeft(
         _ app: AppNumber, in project: ProjectNumber, now: Instant
     ) throws(StorageError) {
@@ -109,7 +109,7 @@ package struct AppLedger: Ledger {
         try raw.put(.deletedApps, .app(app, in: project), writer.bytes)
     }
 
-    /// Forgets the name of a deleted app.
+    /// Forgets a deleted app's name.
     func forget(_ app: AppNumber, in project: ProjectNumber) throws(StorageError) {
         guard let known = try projects.app(app, in: project) else { return }
         try raw.delete(.deletedApps, .app(app, in: project))

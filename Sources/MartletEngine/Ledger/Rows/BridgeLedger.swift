@@ -14,7 +14,7 @@ package struct BridgeLedger: Ledger {
 
     // MARK: Addresses
 
-    /// Where an instance is reached; nil: the instance has no bridge address.
+    /// Where an instance is reached; nil if it has no bridge address.
     package func bridging(
         of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Bridging? {
@@ -22,7 +22,7 @@ package struct BridgeLedger: Ledger {
         return try BridgeRow.bridging(found)
     }
 
-    /// The instance with an address; nil: no instance of the project has the address.
+    /// The instance that has an address; nil if none in the project has it.
     package func ordinal(
         of address: BridgeAddress, in project: ProjectNumber
     ) throws(StorageError) -> Ordinal? {
@@ -33,10 +33,10 @@ package struct BridgeLedger: Ledger {
         return Ordinal(try reader.read(UInt32.self))
     }
 
-    /// The instances with a bridge address, in the order of their ordinals.
+    /// The instances that have a bridge address, in the order of their ordinals.
     /// - Parameters:
-    ///   - start: the first ordinal looked at.
-    ///   - limit: of instances read.
+    ///   - start: the first ordinal to look at.
+    ///   - limit: most instances to read.
     package func all(
         in project: ProjectNumber, from start: Ordinal, limit: Int
     ) throws(StorageError) -> [(ordinal: Ordinal, bridging: Bridging)] {
@@ -51,8 +51,8 @@ package struct BridgeLedger: Ledger {
         return all
     }
 
-    /// Gives an instance an address. An address that the instance had before is gone.
-    /// - Returns: the instance that had the address until now, if it is another.
+    /// Gives an instance an address in place of the one it had.
+    /// - Returns: which other instance had the address until now.
     func put(
         _ bridging: Bridging, of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Ordinal? {
@@ -67,7 +67,7 @@ package struct BridgeLedger: Ledger {
         return former == ordinal ? nil : former
     }
 
-    /// Removes the address of an instance, if the instance has an address.
+    /// Removes an instance's address, if it has one.
     func remove(of ordinal: Ordinal, in project: ProjectNumber) throws(StorageError) {
         guard let known = try bridging(of: ordinal, in: project) else { return }
         try raw.delete(.bridgeDigests, Self.place(of: known.address, in: project))
@@ -82,7 +82,7 @@ package struct BridgeLedger: Ledger {
 
     // MARK: Keys
 
-    /// The keys of a project for all push services, in the order of services and IDs.
+    /// A project's keys for all push services, in the order of services and IDs.
     package func keys(of project: ProjectNumber) throws(StorageError) -> [BridgeKey] {
         let prefix = Key(project)
         let cursor = try Cursor(raw, .bridgeKeys)

@@ -21,8 +21,8 @@ package struct ConnectionLedger: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Begins a run of the broker. Writes an ending for each project that has connections, because all of them are
-    /// lost. Each connection is ended later, by `endLost` or by `endAllLost`.
+    /// Begins a run of the broker. All connections in the store are lost: writes an ending for each project that has
+    /// some. `endLost` and `endAllLost` end them later.
     package func beginRun(now: Instant) throws(StorageError) {
         var run = try mailboxes.run()
         run.number += 1
@@ -50,8 +50,8 @@ package struct ConnectionLedger: Ledger {
 
     // MARK: Runs of a cluster's nodes
 
-    /// Begins the run of a node's process, and ends the run that the node had before. A process has a single run.
-    /// - Returns: the run of the process.
+    /// Begins the run of a node's process, and ends the node's earlier run. A process has a single run.
+    /// - Returns: the process's run.
     package func beginRun(
         of node: String, process: UInt64, now: Instant
     ) throws(StorageError) -> UInt32 {
@@ -59,7 +59,7 @@ package struct ConnectionLedger: Ledger {
         if let own = living?.runs.first(where: { $0.node == node && $0.process == process }) {
             return own.number
         }
-        // The connections of the time before the cluster are lost.
+        // Connections from before there was a cluster are lost.
         if living == nil { try beginRun(now: now) }
         try endRun(of: node, now: now)
         var run = try mailboxes.run()
@@ -71,8 +71,8 @@ package struct ConnectionLedger: Ledger {
         return run.number
     }
 
-    /// Ends the run of a node. The connections of the run are lost.
-    /// - Returns: the ended run; nil if the node has none.
+    /// Ends a node's run. Its connections are lost.
+    /// - Returns: the run that ended; nil if the node has none.
     @discardableResult
     package func endRun(of node: String, now: Instant) throws(StorageError) -> UInt32? {
         guard var row = try mailboxes.livingRuns(),
@@ -82,21 +82,21 @@ package struct ConnectionLedger: Ledger {
         try raw.put(.meta, LivingRunsRow.key, row.bytes)
         var run = try mailboxes.run()
         if run.number == ended { run.number += 1 }
-        // The walk begins anew, so that it meets the lost connections of both runs if a walk is in progress.
+        // If a walk is in progress it begins anew, and so meets the lost connections of both runs.
         run.position = try writeEndings(under: ended + 1, now: now)
         try raw.put(.meta, RunRow.key, run.bytes)
         return ended
     }
 
-    /// The living runs of the cluster's nodes.
+    /// The runs of the cluster's nodes that are alive.
     package func livingRuns() throws(StorageError) -> [LivingRunsRow.Run] {
         try mailboxes.livingRuns()?.runs ?? []
     }
 
     /// Whether an instance has a connection of a living run.
     /// - Parameters:
-    ///   - number: connections up to this number do not count.
-    ///   - own: connections of this run do not count.
+    ///   - number: connections up to this number don't count.
+    ///   - own: connections of this run don't count.
     package func isOpen(
         _ ordinal: Ordinal, in project: ProjectNumber, above number: UInt64, besides own: UInt32?
     ) throws(StorageError) -> Bool {
@@ -106,13 +106,13 @@ package struct ConnectionLedger: Ledger {
         return try mailboxes.isLiving(connection.run)
     }
 
-    /// Writes a row unchanged, so that the transaction has a change to commit.
+    /// Writes a row unchanged, to give the transaction something to commit.
     package func touch() throws(StorageError) {
         try raw.put(.meta, RunRow.key, try mailboxes.run().bytes)
     }
 
-    /// Ends the lost connections among the next `rowsMax` connections.
-    /// - Returns: whether there may be more lost connections.
+    /// Ends those of the next `rowsMax` connections that are lost.
+    /// - Returns: whether there may be more.
     package func endAllLost(now: Instant, rowsMax: Int) throws(StorageError) -> Bool {
         var run = try mailboxes.run()
         guard let start = run.position else { return false }
@@ -136,8 +136,8 @@ package struct ConnectionLedger: Ledger {
         return run.position != nil
     }
 
-    /// Ends the connection that an instance had in an earlier run of the broker.
-    /// - Returns: whether the instance had a lost connection.
+    /// Ends an instance's connection from an earlier run of the broker.
+    /// - Returns: whether it had a lost connection.
     @discardableResult
     func endLost(
         of ordinal: Ordinal, in project: ProjectNumber, now: Instant
@@ -147,7 +147,7 @@ package struct ConnectionLedger: Ledger {
             try !mailboxes.isLiving(connection.run)
         else { return false }
         let end = try ending(after: connection.run, in: project, now: now)
-        // The end is known from here on, so the connection is not lost any more.
+        // Its end is known now, so it isn't lost any more.
         connection.run = try mailboxes.run().number
         try mailboxes.put(connection, key)
         try mailboxes.leave(ordinal, in: project, position: end.position)
@@ -161,7 +161,7 @@ package struct ConnectionLedger: Ledger {
         return key
     }
 
-    /// Where the connections of a run ended that were still open when the next run began.
+    /// Where a run's connections ended that were still open when the next one began.
     private func ending(
         after run: UInt32, in project: ProjectNumber, now: Instant
     ) throws(StorageError) -> EndingRow {
@@ -187,7 +187,7 @@ package struct ConnectionLedger: Ledger {
         for key in keys { try raw.deleteFound(.runs, key) }
     }
 
-    /// The first project not before `project` that has a connection.
+    /// The first project from `project` on that has a connection.
     private func firstConnection(
         from project: ProjectNumber
     ) throws(StorageError) -> ProjectNumber? {
@@ -196,7 +196,7 @@ package struct ConnectionLedger: Ledger {
         return try Self.place(found.key).project
     }
 
-    /// - Returns: the lost connections among the next `rowsMax` rows, and where to go on.
+    /// - Returns: the lost ones among the next `rowsMax` connections, and where to go on.
     private func lostConnections(
         from start: Key, rowsMax: Int
     ) throws(StorageError) -> (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Deferred messages: they wait until their project has room for another fanout (FAN-1). A deferred message has no row
-// in `due`, because the engine begins the first message when a fanout ends. Rests on the rows.
+// Deferred messages, which wait until their project has room for another fanout (FAN-1). They have no row in `due`: the
+// engine begins the first one when a fanout ends. Rests on the rows.
 
 package import MartletBase
 package import MartletRows
@@ -12,7 +12,7 @@ package struct DeferredLedger: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// FAN-1: the number of deferred messages of each project with at least one.
+    /// How many deferred messages each project has; none with 0 (FAN-1).
     package func counts() throws(StorageError) -> [ProjectNumber: Int] {
         let cursor = try Cursor(raw, .deferred)
         var counts: [ProjectNumber: Int] = [:]
@@ -30,7 +30,7 @@ package struct DeferredLedger: Ledger {
         return counts
     }
 
-    /// A deferred message; nil if the number has no row.
+    /// A deferred message; nil if there is none of this number.
     package func message(
         _ number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> ScheduledMessage? {
@@ -47,7 +47,7 @@ package struct DeferredLedger: Ledger {
             project: project, number: number, due: start, bytes: Array(reader.rest()))
     }
 
-    /// The deferred messages after `number`, in the order of their numbers, at most `limit`.
+    /// The deferred messages after `number`, in order, at most `limit`.
     package func messages(
         in project: ProjectNumber, after number: UInt64, limit: Int
     ) throws(StorageError) -> [ScheduledMessage] {
@@ -66,7 +66,7 @@ package struct DeferredLedger: Ledger {
         return result
     }
 
-    /// FAN-1: keeps a message until its removal. The number of the message is new.
+    /// Keeps a message until it is removed (FAN-1). Its number is new.
     package func put(_ message: ScheduledMessage) throws(StorageError) {
         invariant(message.number > 0, "The numbers of messages begin at 1.")
         var writer = RecordWriter()
@@ -76,7 +76,7 @@ package struct DeferredLedger: Ledger {
         try putCount(try count(in: message.project) + 1, in: message.project)
     }
 
-    /// - Returns: false if the message does not exist.
+    /// - Returns: false if there is no such message.
     package func remove(
         _ number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> Bool {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of work that is due at a time. The rows of each kind are in the order of their times. Rests on the rows.
+// Work that is due at a time. Each kind's rows are in the order of their times. Rests on the rows.
 
 import MartletBase
 import MartletRows
@@ -11,7 +11,7 @@ package struct DueLedger: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// The first row of a kind, if its time is not after `last`.
+    /// A kind's first row, if it isn't after `last`.
     func next(
         _ kind: DueKind, through last: Instant
     ) throws(StorageError) -> DueRow? {
@@ -41,6 +41,6 @@ struct DueRow {
     let project: ProjectNumber
     let id: [UInt8]
 
-    /// The id as a number. The id has four or eight bytes.
+    /// The id, of four or eight bytes, as a number.
     var number: UInt64 { id.reduce(0) { $0 << 8 | UInt64($1) } }
 }

@@ -13,8 +13,8 @@ package struct ExpiryLines: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Adds a message to the line, if the message does not expire before the line's last message.
-    /// - Returns: whether the message joined; otherwise it needs a row of its own in `due`.
+    /// Adds a message to the line, if it doesn't expire before the last one there.
+    /// - Returns: whether it joined; otherwise it needs a row of its own in `due`.
     func join(
         _ sequence: MessageSequence, expires: Instant, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
@@ -30,7 +30,7 @@ package struct ExpiryLines: Ledger {
     }
 
     /// Goes along the lines that are due.
-    /// - Parameter expire: handles an expired message, and returns whether the message is done.
+    /// - Parameter expire: handles an expired message, and returns whether that is done.
     func sweep(
         now: Instant, rows: inout Int,
         expire: (LogRow, ProjectNumber, inout Int) throws(StorageError) -> Bool
@@ -51,14 +51,14 @@ package struct ExpiryLines: Ledger {
                     } else if try expire(LogRow(sequence), project, &rows) {
                         line.first = MessageSequence(sequence.rawValue + 1)
                     } else {
-                        // The next step goes on with this message.
+                        // The next step goes on with this one.
                         rows = 0
                     }
                 case .paused(let next):
                     invariant(next >= line.first, "The sweep goes forward along an expiry line.")
                     line.first = next
                 case .none:
-                    // The line is empty. The next message joins with any time to live.
+                    // The line is empty, so the next message joins whatever its time to live.
                     try setDue(ExpiryLineRow.never, &line, in: project)
                     line = ExpiryLineRow()
                     isDone = true
@@ -74,7 +74,7 @@ package struct ExpiryLines: Ledger {
         case none
     }
 
-    /// The first message of a line not before `start`.
+    /// A line's first message from `start` on.
     private func nextInLine(
         from start: MessageSequence, in project: ProjectNumber, rows: inout Int
     ) throws(StorageError) -> LineScan {
@@ -109,7 +109,7 @@ package struct ExpiryLines: Ledger {
         tally.lines.set(line, of: project)
     }
 
-    /// Writes the lines that changed in the transaction.
+    /// Writes the lines that this transaction changed.
     func write() throws(StorageError) {
         guard let tally else { return }
         for (project, line) in tally.lines.sorted { try write(line, in: project) }

@@ -41,7 +41,7 @@ package struct GroupLedger: Ledger {
         in project: ProjectNumber, after name: String, limit: Int
     ) throws(StorageError) -> [Group] {
         let prefix = Key(project)
-        // A zero byte places the start directly behind `name`, and before all names if `name` is empty.
+        // With a zero byte the start is right behind `name`, or before all names if it is empty.
         var start = prefix
         start.append(name: name.utf8.prefix(Limits.groupNameBytesMax))
         start.append(byte: 0)
@@ -63,7 +63,7 @@ package struct GroupLedger: Ledger {
         return try group(GroupKey(bytes: Array(bytes)), in: project)
     }
 
-    /// The groups that an instance is a member of.
+    /// The groups that an instance is in.
     package func groupKeys(
         of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> [GroupKey] {
@@ -79,7 +79,7 @@ package struct GroupLedger: Ledger {
         return bytes.map { GroupKey(bytes: $0) }
     }
 
-    /// GRP-1: stores a new group, or a group whose members have changed.
+    /// Stores a group that is new, or whose members have changed (GRP-1).
     package func put(
         _ group: Group, in project: ProjectNumber
     ) throws(StorageError) {

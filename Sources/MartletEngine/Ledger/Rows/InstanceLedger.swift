@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Instances: the record of an ordinal, the tokens that lead to the ordinal, and free ordinals. Rests on the rows.
+// Instances: the record of an ordinal, the tokens that lead to it, and free ordinals. Rests on the rows.
 
 package import MartletBase
 import MartletBits
@@ -18,7 +18,7 @@ package struct InstanceLedger: Ledger {
         try place(of: token, in: .tokens)
     }
 
-    /// REG-4: the instance that had the token before a rotation.
+    /// The instance that had the token before a rotation (REG-4).
     package func locateFormer(
         _ token: Token
     ) throws(StorageError) -> (project: ProjectNumber, ordinal: Ordinal)? {
@@ -80,8 +80,8 @@ package struct InstanceLedger: Ledger {
         try raw.put(.tokens, Key(instance.token), place.bytes)
     }
 
-    /// REG-4: gives the instance another token. The token before becomes a former token. The oldest former token past
-    /// `Limits.formerTokensMax` is forgotten.
+    /// Gives the instance another token (REG-4). The one before becomes a former token. Past `Limits.formerTokensMax`
+    /// of them the oldest is forgotten.
     package func replaceToken(
         of ordinal: Ordinal, in project: ProjectNumber, with token: Token
     ) throws(StorageError) {
@@ -102,7 +102,7 @@ package struct InstanceLedger: Ledger {
         try insert(instance)
     }
 
-    /// Takes the lowest free number; nil without free numbers.
+    /// Takes the lowest free number; nil if there is none.
     package func takeFree(
         _ kind: FreeNumberKind, in project: ProjectNumber
     ) throws(StorageError) -> UInt32? {

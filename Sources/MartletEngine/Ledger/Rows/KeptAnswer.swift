@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The answer for a sender that repeats a request with an idempotency key. Rests on Command.
+// What a sender is answered that repeats a request with an idempotency key. Rests on Command.
 
-/// MSG-9: the answer to a request with an idempotency key.
+/// The answer to a request with an idempotency key (MSG-9).
 package struct KeptAnswer: Sendable, Hashable {
-    /// Answer that the first request got.
+    /// What the first request was answered.
     package var acceptance: Acceptance
-    /// A digest of the message, to notice a different message with an equal key.
+    /// A digest of the message, to notice a different one under the same key.
     package var digest: UInt64
 
     package init(acceptance: Acceptance, digest: UInt64) {

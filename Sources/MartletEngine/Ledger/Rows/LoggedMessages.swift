@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The results of reading an instance's log. Rests on the records.
+// What reading an instance's log yields. Rests on the records.
 
 package import MartletBase
 package import MartletRows
 
-/// A stored message for one instance. The bytes are valid only inside the call that receives them.
+/// A stored message for one instance. Its bytes are valid only inside the call that gets them.
 package struct PendingMessage {
-    /// Fields of the message that are equal for all recipients of the variant.
+    /// What is the same for all recipients of the variant.
     package let header: MessageHeader
-    /// A valid message in wire form.
+    /// The message in wire form, valid.
     package let body: UnsafeRawBufferPointer
 
     package init(header: MessageHeader, body: UnsafeRawBufferPointer) {
@@ -18,10 +18,10 @@ package struct PendingMessage {
     }
 }
 
-/// The end of a reading.
+/// How a reading ended.
 package enum LogScan: Sendable, Hashable {
     /// The snapshot has no more entries. `rowCount` messages were looked at.
     case end(rowCount: Int)
-    /// The bound of the reading was reached. There may be more messages behind `through`.
+    /// The reading has reached its bound. There may be more messages behind `through`.
     case paused(through: MessageSequence)
 }

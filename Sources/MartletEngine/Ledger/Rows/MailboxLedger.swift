@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows of a mailbox: the instance's marks, when it was seen last, its connection, and the rows of `acknowledged`
-// above the marks. No rule is applied here. Rests on SetLedger.
+// A mailbox's rows: the instance's marks, when it was last seen, its connection, and the rows of `acknowledged` above
+// the marks. Applies no rule. Rests on SetLedger.
 
 package import MartletBase
 package import MartletRows
@@ -28,8 +28,8 @@ package struct MailboxLedger: Ledger {
         return state
     }
 
-    /// Writes the state of a mailbox.
-    /// - Parameter before: the state that was read, from which `state` was made.
+    /// Writes a mailbox's state.
+    /// - Parameter before: the state as it was read, from which `state` was made.
     func put(
         _ state: MailboxState, after before: MailboxState, of ordinal: Ordinal,
         in project: ProjectNumber
@@ -44,7 +44,7 @@ package struct MailboxLedger: Ledger {
         invariant(state.seen >= before.seen, "An instance was last seen no earlier than before.")
         try raw.put(.mailboxes, .ordinal(ordinal, in: project), MailboxRow.bytes(state))
     }
-    /// The instance has no connection any more. From here on, messages behind `position` count against the limit of stored
+    /// The instance is no longer connected. From here on, messages behind `position` count against the limit of stored
     /// messages (STO-1).
     func leave(
         _ ordinal: Ordinal, in project: ProjectNumber, position: MessageSequence
@@ -67,7 +67,7 @@ package struct MailboxLedger: Ledger {
         try setSeen(state.seen, before: before.seen, ordinal, in: project)
     }
 
-    /// Notes when the instance was last connected. An instance in the inactive set leaves the set.
+    /// Notes when the instance was last connected. It leaves the inactive set if it was in it.
     func setSeen(
         _ seen: Instant, before: Instant, _ ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) {
@@ -96,14 +96,13 @@ package struct MailboxLedger: Ledger {
         return try isLiving(connection.run)
     }
 
-    /// Whether the process with a run still has its connections. A broker alone has a single living run. In a cluster
-    /// the nodes have one each.
+    /// Whether a run's process still has its connections. A lone broker has one living run, a cluster one per node.
     func isLiving(_ number: UInt32) throws(StorageError) -> Bool {
         if try run().number == number { return true }
         return try livingRuns()?.runs.contains { $0.number == number } ?? false
     }
 
-    /// OPS-7: the living runs of the cluster's nodes; nil: the store belongs to no cluster.
+    /// The living runs of the cluster's nodes; nil if the store belongs to no cluster (OPS-7).
     package func livingRuns() throws(StorageError) -> LivingRunsRow? {
         guard let found = try raw.get(.meta, LivingRunsRow.key) else { return nil }
         return try LivingRunsRow(found)
@@ -113,7 +112,7 @@ package struct MailboxLedger: Ledger {
         try raw.put(.connections, key, connection.bytes)
     }
 
-    /// Deletes rows of `acknowledged` that no entry of the log needs: rows up to `through`, and rows of deleted
+    /// Deletes rows of `acknowledged` that no entry of the log needs: those up to `through`, and those of deleted
     /// messages.
     func removeIdleMarks(
         of ordinal: Ordinal, in project: ProjectNumber, through: MessageSequence
@@ -143,8 +142,7 @@ package struct MailboxLedger: Ledger {
         while let entry = mark, prefix.isPrefix(of: entry.key) {
             let sequence = entry.key.instanceSequence.rawValue
             if sequence > through.rawValue {
-                // With many marks, the next message mostly belongs to the next mark, so a step is tried before a
-                // search.
+                // With many marks, the next message mostly belongs to the next mark, so try a step before a search.
                 if message != 0, message < sequence { settle(at: try messages.next()) }
                 if message < sequence {
                     settle(at: try messages.seek(.sequence(MessageSequence(sequence), in: project)))

@@ -15,8 +15,8 @@ package struct MailboxLog: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Calls `body` with the entries of an instance's log after `sequence`, in order. Looks at no more than `rowsMax`
-    /// messages of the project, including messages to other instances.
+    /// Calls `body` with an instance's log entries after `sequence`, in order. Looks at no more than `rowsMax` of the
+    /// project's messages, other instances' included.
     package func forEachLogged(
         for owner: MailboxOwner, after sequence: MessageSequence, rowsMax: Int,
         _ body: (LogEntry) -> Void
@@ -45,14 +45,13 @@ package struct MailboxLog: Ledger {
         while true {
             if let entry = direct, !inboxPrefix.isPrefix(of: entry.key) { direct = nil }
             if let entry = fanout, !projectPrefix.isPrefix(of: entry.key) { fanout = nil }
-            // The next message is the lower of the two tables' next messages.
+            // The next message is the lower of the two tables'.
             let directSequence = direct.map { $0.key.instanceSequence.rawValue } ?? .max
             let fanoutSequence = fanout.map { $0.key.number } ?? .max
             let next = MessageSequence(min(directSequence, fanoutSequence))
             guard next.rawValue != .max else { return .end(rowCount: rows) }
             invariant(next >= through, "A log is read in the order of its sequences.")
-            // A pause lies between two sequences, because the next reading begins behind a sequence. So both rows of
-            // a sequence belong to one reading.
+            // The next reading begins behind a sequence, so a pause must not split the two rows of one.
             if next > through {
                 guard rows < rowsMax else { return .paused(through: through) }
                 rows += 1
@@ -71,7 +70,7 @@ package struct MailboxLog: Ledger {
                 fanout = try recipients.next()
                 guard isMember else { continue }
             }
-            // Skip a dropped entry before its record is read, because there may be many.
+            // Skip a dropped entry before reading its record: there may be many.
             var isSingle = false
             if singles, let single = try raw.get(.acknowledged, .inbox(ordinal, next, in: project))
             {
@@ -122,7 +121,7 @@ package struct MailboxLog: Ledger {
     }
 }
 
-/// An entry of a log, and the place of its row.
+/// A log entry, and where its row is.
 struct LoggedRow {
     let row: LogRow
     /// Whether the row is in the inbox; otherwise in `recipients`.
@@ -131,7 +130,7 @@ struct LoggedRow {
 }
 
 extension MessageRecord {
-    /// The message for the platforms of a variant.
+    /// The message as a variant's platforms get it.
     package func pending(
         _ sequence: MessageSequence, _ variant: Variant
     ) throws(StorageError) -> PendingMessage {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of stored messages. A message has one record. Few recipients have a row each in the inbox; many recipients are
-// in one blob. Rests on the rows.
+// Rows of stored messages. Each has one record. If its recipients are few, they have a row each in the inbox; if they
+// are many, they are in one blob. Rests on the rows.
 
 package import MartletBase
 import MartletBits
 package import MartletRows
 
-/// The rows of stored messages and of their recipients.
+/// The rows of stored messages and their recipients.
 package struct MessageLedger: Ledger {
     package let context: LedgerContext
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Deletes the inbox rows of an instance up to the sequence `through`.
-    /// - Returns: the number of deleted rows.
+    /// Deletes an instance's inbox rows up to `through`.
+    /// - Returns: how many were deleted.
     @discardableResult
     func removeInbox(
         of ordinal: Ordinal, in project: ProjectNumber, through: MessageSequence, isTaken: Bool
@@ -40,8 +40,8 @@ package struct MessageLedger: Ledger {
         return rows
     }
 
-    /// Lets a message expire now, so that instances without the message do not get it.
-    /// - Returns: false if the message does not exist, or has expired before.
+    /// Lets a message expire now, so whoever hasn't got it doesn't get it.
+    /// - Returns: false if there is no such message, or it had expired before.
     package func expire(
         _ sequence: MessageSequence, in project: ProjectNumber, now: Instant
     ) throws(StorageError) -> Bool {
@@ -59,7 +59,7 @@ package struct MessageLedger: Ledger {
         return true
     }
 
-    /// Deletes an inbox row, and the message with its last inbox row.
+    /// Deletes an inbox row, and the message with its last one.
     /// - Parameter isTaken: whether the instance has acknowledged the message.
     func removeInboxRow(
         _ ordinal: Ordinal, _ row: LogRow, in project: ProjectNumber, isTaken: Bool = false
@@ -75,7 +75,7 @@ package struct MessageLedger: Ledger {
         }
     }
 
-    /// Deletes all rows of a message, except for inbox rows.
+    /// Deletes all rows of a message except inbox rows.
     /// - Parameter isUnmarked: whether the message is known to have no row in `live`.
     func removeMessage(
         _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, isUnmarked: Bool = false
@@ -116,8 +116,8 @@ package struct MessageLedger: Ledger {
         return true
     }
 
-    /// Calls `body` with the members of a message's blob. A view needs more alignment than LMDB gives small values,
-    /// so these are copied.
+    /// Calls `body` with the members of a message's blob. Small values are copied, because a view needs more alignment
+    /// than LMDB gives them.
     func withRecipients(
         of row: LogRow, in project: ProjectNumber,
         _ body: (RecipientSetView) throws(StorageError) -> Void
@@ -135,8 +135,7 @@ package struct MessageLedger: Ledger {
         withExtendedLifetime(copy) {}
     }
 
-    /// The sequence of a message; nil if the message is gone. Number and sequence differ for a message that waited
-    /// before it was sent.
+    /// A message's sequence; nil if it is gone. It differs from the number if the message waited before it was sent.
     package func sequence(
         ofNumber number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> MessageSequence? {
@@ -152,8 +151,8 @@ package struct MessageLedger: Ledger {
     }
 }
 
-/// The most recipients for which a message has inbox rows; above, the message has a blob. A row costs about 0.3 µs
-/// and 235 bytes to write. A blob costs a look by every recipient that reconnects.
+/// Up to so many recipients a message has inbox rows, above it a blob. A row costs about 0.3 µs and 235 bytes to write;
+/// a blob costs a look by every recipient that reconnects.
 let inboxRecipientsMax = 64
 
 extension LogRow {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The results for the instances that a message named, as bytes at the end of a kept answer (MSG-9):
+// The results for the instances that a message named, at the end of a kept answer (MSG-9):
 //
 //     no bytes:        none
 //     u8 1, group:     u32 successes ‖ for each failure 24 bytes token ‖ u16 word

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Projects, server keys, service-account keys and apps: few and small records. A project that changes in a
-// transaction is written once, at the transaction's end. Rests on the rows.
+// Projects, server keys, service-account keys and apps: few and small records. A project that a transaction changes is
+// written once, at its end. Rests on the rows.
 
 package import MartletBase
 package import MartletRows
 
-/// The records of projects, of their keys and of their apps.
+/// The records of projects, their keys and their apps.
 package struct ProjectLedger: Ledger {
     package let context: LedgerContext
 
@@ -36,7 +36,7 @@ package struct ProjectLedger: Ledger {
         return try Self.project(number, found)
     }
 
-    /// The project in a snapshot. A record equal to the remembered record is not decoded again.
+    /// The project in a snapshot. If the record equals the remembered one, it isn't decoded again.
     func project(
         _ number: ProjectNumber, remembered: inout RememberedProject
     ) throws(StorageError) -> Project? {
@@ -66,7 +66,7 @@ package struct ProjectLedger: Ledger {
         }
         let reportCount = try reader.read(UInt64.self)
         let reportsFrom = try reader.read(UInt64.self)
-        // Shares of turns are multiples of the weight, so a weight of 0 would never give a turn.
+        // Turns are multiples of the weight, so with a weight of 0 there would never be one.
         guard weight > 0 else { throw reader.damaged() }
         let appCount = try reader.read(UInt32.self)
         let id = try reader.text()
@@ -100,7 +100,7 @@ package struct ProjectLedger: Ledger {
         after id: String, limit: Int
     ) throws(StorageError) -> [Project] {
         let cursor = try Cursor(raw, .projectIDs)
-        // A zero byte places the start directly behind `id`, and before all IDs if `id` is empty.
+        // With a zero byte the start is right behind `id`, or before all IDs if it is empty.
         let start = Key(bytes: Array(id.utf8.prefix(Limits.projectIDBytesMax)) + [0])
         var found = try cursor.seek(start)
         var result: [Project] = []
@@ -146,7 +146,7 @@ package struct ProjectLedger: Ledger {
         try raw.put(.meta, Self.nextProjectKey, next.bytes)
     }
 
-    /// Writes the projects that changed in the transaction.
+    /// Writes the projects that this transaction changed.
     func writeProjects() throws(StorageError) {
         for project in tally?.takeProjects() ?? [] { try write(project) }
     }
@@ -176,8 +176,7 @@ package struct ProjectLedger: Ledger {
         try raw.put(.projects, Key(project.number), writer.bytes)
     }
 
-    /// The number of the next project. The highest number is given to no project, because the store keeps the number
-    /// behind the last.
+    /// The next project's number. The highest is never given, because the store keeps the number behind the last.
     package func nextProjectNumber() throws(StorageError) -> ProjectNumber {
         guard let found = try raw.get(.meta, Self.nextProjectKey) else { return ProjectNumber(0) }
         var reader = RecordReader(found, of: .meta)
@@ -309,7 +308,7 @@ package struct ProjectLedger: Ledger {
         try raw.put(.serviceAccounts, Key(bytes: Array(key.id.utf8)), writer.bytes)
     }
 
-    /// The last sequence of a project in this snapshot.
+    /// A project's last sequence in this snapshot.
     package func lastSequence(
         of project: ProjectNumber
     ) throws(StorageError) -> MessageSequence {
@@ -319,7 +318,7 @@ package struct ProjectLedger: Ledger {
     }
 }
 
-/// A project, and the record that the project was decoded from.
+/// A project, and the record that it was decoded from.
 struct RememberedProject {
     private(set) var project: Project?
     private var record: [UInt8] = []
@@ -336,6 +335,6 @@ struct RememberedProject {
 }
 
 extension ProjectNumber {
-    /// The highest number, which no project has: the next project's number after the last.
+    /// The highest number, which no project has: what comes after the last.
     static let unissued = ProjectNumber(.max)
 }

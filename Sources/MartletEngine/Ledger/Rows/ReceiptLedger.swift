@@ -18,8 +18,8 @@ package struct ReceiptLedger: Ledger {
 
     private static let wisherBytes = 12
 
-    /// RCP-1: receipts of a message are wanted until `expires`, also of a message that is not stored. A further call
-    /// for the message adds recipients. Few recipients are listed in the row, which outlives the message.
+    /// Receipts of a message are wanted until `expires`, even if it isn't stored (RCP-1). Calling this again for the
+    /// message adds recipients. Few recipients are listed in the row, which outlives the message.
     package func putWanted(
         of sequence: MessageSequence, number: UInt64, expires: Instant, from recipients: Recipients,
         in project: ProjectNumber
@@ -42,9 +42,8 @@ package struct ReceiptLedger: Ledger {
         try raw.put(.due, .due(.receiptsWanted, expires, project, sequence.rawValue), [])
     }
 
-    /// Whether an instance is one of the few recipients of a message with wanted receipts. The holder is compared,
-    /// because the ordinal may have belonged to another instance. nil if the recipients are many, or if no receipts
-    /// are wanted.
+    /// Whether an instance is one of the few recipients of a message with wanted receipts; nil if they are many, or no
+    /// receipts are wanted. Compares the holder, because the ordinal may have been another instance's.
     func isWanted(
         from ordinal: Ordinal, of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> Bool? {
@@ -73,8 +72,8 @@ package struct ReceiptLedger: Ledger {
         return try reader.read(UInt64.self)
     }
 
-    /// RCP-2: takes a receipt from an instance. Displayed and opened messages are counted (REP-1).
-    /// - Returns: the message's number; nil if no sender wants the receipt, or if the instance sent it before.
+    /// Takes a receipt from an instance (RCP-2). Displayed and opened messages are counted (REP-1).
+    /// - Returns: the message's number; nil if no sender wants the receipt, or it came before.
     package func take(
         _ kind: ReceiptKind, of sequence: MessageSequence, by instance: Instance, now: Instant
     ) throws(StorageError) -> UInt64? {
@@ -120,7 +119,7 @@ package struct ReceiptLedger: Ledger {
         return number
     }
 
-    /// Deletes the receipts of an instance that leaves.
+    /// Deletes an instance's receipts when it leaves.
     func removeTold(
         by ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) {
@@ -133,7 +132,7 @@ package struct ReceiptLedger: Ledger {
         }
     }
 
-    /// RCP-1: the events after `number` that no sender has taken, in the order of their numbers, at most `limit`.
+    /// The events after `number` that no sender has taken, in order, at most `limit` (RCP-1).
     package func records(
         in project: ProjectNumber, after number: UInt64, limit: Int
     ) throws(StorageError) -> [ReceiptRecord] {
@@ -152,9 +151,9 @@ package struct ReceiptLedger: Ledger {
         return records
     }
 
-    /// Appends an event, and deletes the event that is `Limits.receiptsPerProjectMax` older. The numbers have no
-    /// gaps, so the first and the last number give the count of events.
-    /// - Returns: the number of the event.
+    /// Appends an event, and deletes the one that is `Limits.receiptsPerProjectMax` older. The numbers have no gaps, so
+    /// the first and the last say how many there are.
+    /// - Returns: the event's number.
     package func append(
         _ bytes: [UInt8], in project: ProjectNumber
     ) throws(StorageError) -> UInt64 {
@@ -168,7 +167,7 @@ package struct ReceiptLedger: Ledger {
         return number
     }
 
-    /// Events that are deleted at once when a sender takes events. The sweep deletes the others.
+    /// Most events to delete when a sender takes them. The sweep deletes the rest.
     private static let deletedAtOnceMax = 4096
 
     package func remove(
@@ -183,7 +182,7 @@ package struct ReceiptLedger: Ledger {
     }
 
     /// Deletes events that a sender has taken, at most `rowsMax`, and makes the rest due for the sweep.
-    /// - Returns: the number of deleted events.
+    /// - Returns: how many were deleted.
     func deleteTaken(
         in project: ProjectNumber, rowsMax: Int
     ) throws(StorageError) -> Int {
@@ -206,7 +205,7 @@ package struct ReceiptLedger: Ledger {
         return Int(count)
     }
 
-    /// The number of the first event that has a row, taken or not.
+    /// The first event that has a row, taken or not.
     func first(of project: ProjectNumber) throws(StorageError) -> UInt64? {
         let cursor = try Cursor(raw, .receipts)
         guard let found = try cursor.seek(.number(0, in: project)),
@@ -237,7 +236,7 @@ package struct ReceiptLedger: Ledger {
 }
 
 extension Recipients {
-    /// All ordinals. Meant for few recipients, because the array has an element per recipient.
+    /// All ordinals. For few recipients: the array has an element for each.
     fileprivate var ordinals: [Ordinal] {
         switch self {
         case .one(let ordinal): return [ordinal]

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The recipients of a message, and how many of them have the message (MSG-10, RCP-2). Rests on InstanceLedger,
-// MessageLedger and ReceiptLedger.
+// A message's recipients, and how many of them have it (MSG-10, RCP-2). Rests on InstanceLedger, MessageLedger and
+// ReceiptLedger.
 
 package import MartletBase
 import MartletBits
 package import MartletRows
 
-/// Answers questions about the recipients of one message.
+/// Answers questions about one message's recipients.
 package struct RecipientLedger: Ledger {
     package let context: LedgerContext
     private var instances: InstanceLedger { InstanceLedger(context) }
@@ -16,7 +16,7 @@ package struct RecipientLedger: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Whether an instance is a recipient of a message; nil if the remaining rows do not tell.
+    /// Whether an instance is a recipient of a message; nil if the remaining rows don't tell.
     package func isRecipient(
         _ ordinal: Ordinal, of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> Bool? {
@@ -27,8 +27,8 @@ package struct RecipientLedger: Ledger {
             return !InboxRow.row(sequence, row).isDiscarded
         }
         let key = Key.log(LogRow(sequence), in: project)
-        // Do not ask an expired or dropped message: its rows remain only for the fate of other messages, until a
-        // collection. The answer must not depend on the collection.
+        // Don't ask an expired or dropped message: its rows remain only for the sake of other messages, until a
+        // collection, and the answer must not depend on that.
         guard let found = try raw.get(.messages, key),
             case let flags = try MessageRecord(found).flags, flags.contains(.hasBlob),
             !flags.contains(.isExpired), !flags.contains(.isDropped),
@@ -40,8 +40,8 @@ package struct RecipientLedger: Ledger {
         return isMember
     }
 
-    /// The number of recipients that acknowledged a message, singly or by a mark of its lane. Reads the mailbox of
-    /// each recipient.
+    /// How many recipients have acknowledged a message, singly or by a mark of its lane. Reads every recipient's
+    /// mailbox.
     package func deliveredCount(
         of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> UInt64 {
@@ -69,7 +69,7 @@ package struct RecipientLedger: Ledger {
         return count
     }
 
-    /// The ordinals whose outcome of a message is open: the message is in the log, without an acknowledgement.
+    /// The ordinals for which a message's outcome is open: it is in their log, and not acknowledged.
     /// - Parameter ordinals: ascending.
     func waiting(
         for sequence: MessageSequence, _ record: MessageRecord, among ordinals: [Ordinal],
@@ -109,7 +109,7 @@ package struct RecipientLedger: Ledger {
             if marks[variant.lane] >= sequence { return true }
         }
         guard hasSingles else { return false }
-        // A row with a byte is a dropped entry, not an acknowledgement.
+        // A row with a byte in it means a dropped entry, not an acknowledgement.
         return try raw.get(.acknowledged, .inbox(ordinal, sequence, in: project))?.count == 0
     }
 
@@ -132,14 +132,14 @@ extension RecipientSetView {
     }
 }
 
-/// A position in `mailboxes`. The position moves forward: by steps to a near row, by a search to a far row.
+/// A position in `mailboxes` that only moves forward: by steps to a near row, by a search to a far one.
 private struct MailboxPosition {
     private static let stepsMax = 16
     /// The row at the cursor.
     private var current: (ordinal: UInt32, value: UnsafeRawBufferPointer)?
     private var hasBegun = false
 
-    /// The row of an ordinal. The ordinals of successive calls must ascend.
+    /// An ordinal's row. Ordinals must ascend from call to call.
     mutating func move(
         to ordinal: Ordinal, in project: ProjectNumber, _ cursor: borrowing Cursor
     ) throws(StorageError) -> UnsafeRawBufferPointer? {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who may register (REG-7), and which topics a device may choose (TOP-10): the policies of a project, its
-// registration keys and ticket keys, the tickets that were used, and the topics that tickets allow. Rests on the rows.
+// Who may register (REG-7), and which topics a device may choose (TOP-10): a project's policies, its registration keys
+// and ticket keys, used tickets, and the topics that tickets allow. Rests on the rows.
 
 package import MartletBase
 package import MartletRows
@@ -14,7 +14,7 @@ package struct RegistrationLedger: Ledger {
 
     // MARK: Policies
 
-    /// The policies of a project. A project without a row has the policies of a new project.
+    /// A project's policies. Without a row, those of a new project.
     package func policies(of project: ProjectNumber) throws(StorageError) -> ProjectPolicies {
         guard let found = try raw.get(.policies, Key(project)) else { return ProjectPolicies() }
         var reader = RecordReader(found, of: .policies)
@@ -134,7 +134,7 @@ package struct RegistrationLedger: Ledger {
         try raw.put(.ticketKeys, place, writer.bytes)
     }
 
-    /// nil for a text that cannot be the ID of a key.
+    /// nil for a text that can't be a key's ID.
     private static func place(of id: String, in project: ProjectNumber) -> Key? {
         guard (1...64).contains(id.utf8.count) else { return nil }
         var key = Key(project)
@@ -189,7 +189,7 @@ package struct RegistrationLedger: Ledger {
 
     // MARK: Topics of tickets
 
-    /// TOP-10: the topics that the instance's ticket allows beside the project's policy.
+    /// The topics that the instance's ticket allows beside the project's policy (TOP-10).
     package func grants(
         of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> [String] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counting the outcomes of messages (REP-1): where a report begins, where its rows are written, and where they are
+// Counts what became of messages (REP-1): where a report begins, where its rows are written, and where they are
 // removed. Rests on ReportTally, DueLedger, ProjectLedger and SetLedger.
 
 package import MartletBase
@@ -16,7 +16,7 @@ package struct ReportLedger: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Counts an event of a message for one instance. An outcome is counted once, when the entry leaves the
+    /// Counts what happened to a message for one instance. An outcome is counted once, when the entry leaves the
     /// instance's log.
     func count(
         _ event: ReportEvent, of sequence: MessageSequence, accepted: Instant,
@@ -29,7 +29,7 @@ package struct ReportLedger: Ledger {
         }
     }
 
-    /// Counts an event for a number of instances of an app. These instances are not noted as missing the message.
+    /// Counts what happened for several instances of an app. They aren't noted as missing the message.
     func count(
         _ event: ReportEvent, _ number: UInt64, of sequence: MessageSequence, accepted: Instant,
         by app: AppNumber, in project: ProjectNumber
@@ -41,9 +41,9 @@ package struct ReportLedger: Ledger {
             event, number, of: ReportTally.Message(project: project, sequence: sequence))
     }
 
-    /// REP-1: begins the report of an accepted message. Later events are counted where they happen.
-    /// - Parameter keptMax: the number of reports of single messages kept for a project; 0: no limit. At the end of
-    ///   the transaction, older reports are removed.
+    /// Begins an accepted message's report (REP-1). Whatever happens later is counted where it happens.
+    /// - Parameter keptMax: how many reports of single messages to keep for a project; 0: no limit. Older ones are
+    ///   removed at the end of the transaction.
     package func begin(
         _ report: NewReport, in project: ProjectNumber, keptMax: Int
     ) throws(StorageError) {
@@ -76,7 +76,7 @@ package struct ReportLedger: Ledger {
         }
     }
 
-    /// Takes the open report, if it belongs to the message.
+    /// Takes the open report, if it is this message's.
     /// - Returns: whether the message's record is to serve as the report.
     func takeOpen(
         of sequence: MessageSequence, in project: ProjectNumber
@@ -100,7 +100,7 @@ package struct ReportLedger: Ledger {
         try putLast(.reports, .sequence(message.sequence, in: message.project), row.bytes)
     }
 
-    /// The report of a message, without unwritten counts of this transaction; nil if the message has no report.
+    /// A message's report, without this transaction's unwritten counts; nil if it has none.
     func row(
         of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> ReportRow? {
@@ -110,7 +110,7 @@ package struct ReportLedger: Ledger {
         return try unwrittenRow(ReportTally.Message(project: project, sequence: sequence))
     }
 
-    /// The report of a message without a row in `reports`.
+    /// The report of a message that has no row in `reports`.
     private func unwrittenRow(
         _ message: ReportTally.Message
     ) throws(StorageError) -> ReportRow? {
@@ -124,7 +124,7 @@ package struct ReportLedger: Ledger {
         return record.hasReport ? ReportRow(of: record, message.sequence) : nil
     }
 
-    /// REP-1: adds counts to days.
+    /// Adds counts to days (REP-1).
     package func count(_ days: [DayCount]) throws(StorageError) {
         guard let tally else { return }
         for one in days {
@@ -165,7 +165,7 @@ package struct ReportLedger: Ledger {
         guard let tally else { return }
         let reportsMax = tally.reportsMax
         try writeMessages()
-        // Write in the order of the keys, so that equal commands produce equal files.
+        // In the order of the keys, so equal commands produce equal files.
         let days = tally.takeDays()
         for day in days.keys.sorted() { try add(days[day]!, to: day) }
         for (number, begun) in tally.begun.sorted {
@@ -228,8 +228,7 @@ package struct ReportLedger: Ledger {
         try raw.put(.projects, key, writer.bytes)
     }
 
-    /// The first message whose report is kept: the message of the first row, or an earlier message whose record is
-    /// the report.
+    /// The first message whose report is kept: the first row's, or an earlier one whose record is the report.
     private func oldestReport(
         of number: ProjectNumber
     ) throws(StorageError) -> MessageSequence? {
@@ -274,8 +273,8 @@ package struct ReportLedger: Ledger {
         try putOldestReportDue(of: number)
     }
 
-    /// Makes the oldest report due. Reports of a project are removed in the order of their sequences, so only the
-    /// oldest has a row in `due`.
+    /// Makes the oldest report due. A project's reports are removed in the order of their sequences, so only the oldest
+    /// has a row in `due`.
     private func putOldestReportDue(of project: ProjectNumber) throws(StorageError) {
         guard let oldest = try oldestReport(of: project),
             let accepted = try row(of: oldest, in: project)?.accepted
@@ -283,13 +282,13 @@ package struct ReportLedger: Ledger {
         try raw.put(.due, .due(.report, accepted, project, oldest.rawValue), [])
     }
 
-    /// Removes reports and days past their age limits.
+    /// Removes reports and days that are too old.
     func sweep(
         now: Instant, limits: MailboxLimits, rows: inout Int
     ) throws(StorageError) {
         let last = now.advanced(bySeconds: -Int64(limits.reportSeconds))
         while rows > 0, let due = try dueRows.next(.report, through: last) {
-            // Write the counts of this transaction first, because the removed report may have some.
+            // This transaction's counts first: the removed report may have some.
             try writeMessages()
             try removeReport(of: MessageSequence(due.number), in: due.project)
             rows -= 1
@@ -305,7 +304,7 @@ package struct ReportLedger: Ledger {
 
     // MARK: Refusals
 
-    /// GW-11: counts the reason of a refusal, for a message with a report.
+    /// Counts why a push service refused a message that has a report (GW-11).
     func countRefusal(
         by kind: BridgeKind, _ reason: String, of sequence: MessageSequence,
         in project: ProjectNumber
@@ -330,7 +329,7 @@ package struct ReportLedger: Ledger {
         try raw.put(.refusals, key, writer.bytes)
     }
 
-    /// GW-11: why push services refused a message.
+    /// Why push services refused a message (GW-11).
     func refusals(
         of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> [RefusalCount] {
@@ -354,8 +353,7 @@ package struct ReportLedger: Ledger {
 
     // MARK: Closings
 
-    /// The blocks of recipients whose outcomes the expiry of a fanout has counted: all blocks below the returned
-    /// number. 0 before the expiry, and after its end.
+    /// How many blocks of recipients the expiry of a fanout has counted. 0 before it begins, and after it ends.
     func closedBlockCount(
         of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> UInt32 {
@@ -377,7 +375,7 @@ package struct ReportLedger: Ledger {
         try raw.delete(.closings, .sequence(sequence, in: project))
     }
 
-    /// Whether the outcome of any instance is open. True without a report, because the outcomes are then unknown.
+    /// Whether any instance's outcome is open. True without a report, because nobody knows then.
     func isPending(
         _ sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
@@ -387,7 +385,7 @@ package struct ReportLedger: Ledger {
         return counts.pending > 0
     }
 
-    /// REP-1: counts deliveries to connections. An element without a sequence counts for the day of `now`.
+    /// Counts deliveries to connections (REP-1). An element without a sequence counts for the day of `now`.
     package func countSent(
         _ sent: [SentCount], now: Instant
     ) throws(StorageError) {

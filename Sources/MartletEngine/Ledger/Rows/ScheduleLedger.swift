@@ -12,7 +12,7 @@ package struct ScheduleLedger: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// MSG-10: a scheduled message; nil if the number has no row.
+    /// A scheduled message; nil if there is none of this number (MSG-10).
     package func message(
         _ number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> ScheduledMessage? {
@@ -23,8 +23,8 @@ package struct ScheduleLedger: Ledger {
             project: project, number: number, due: due, bytes: Array(reader.rest()))
     }
 
-    /// The scheduled messages of a project in the order of their numbers.
-    /// - Parameter first: no message has a lower number.
+    /// A project's scheduled messages, in the order of their numbers.
+    /// - Parameter first: the lowest number to return.
     package func messages(
         in project: ProjectNumber, from first: UInt64, limit: Int
     ) throws(StorageError) -> [(number: UInt64, due: Instant)] {
@@ -50,7 +50,7 @@ package struct ScheduleLedger: Ledger {
         return try reader.read(UInt64.self)
     }
 
-    /// The first message due at `now`, among the scheduled messages of all projects.
+    /// The first message due at `now`, of any project.
     package func next(
         dueAt now: Instant
     ) throws(StorageError) -> ScheduledMessage? {
@@ -63,7 +63,7 @@ package struct ScheduleLedger: Ledger {
         return message
     }
 
-    /// MSG-10: keeps a message until its removal. The number of the message is new.
+    /// Keeps a message until it is removed (MSG-10). Its number is new.
     package func put(_ message: ScheduledMessage) throws(StorageError) {
         invariant(message.number > 0, "The numbers of messages begin at 1.")
         var writer = RecordWriter()
@@ -74,7 +74,7 @@ package struct ScheduleLedger: Ledger {
         try putCount(try count(in: message.project) + 1, in: message.project)
     }
 
-    /// - Returns: false if the message does not exist.
+    /// - Returns: false if there is no such message.
     package func remove(
         _ number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> Bool {

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The form of a set in sixteen neighbouring blocks: a row per block, or all runs in one row (drawn in Schema.swift).
-// A change reads the span's first key. If a span of runs is there, the runs are changed. If the runs become too many,
-// the span falls apart into a row per block.
+// How a set is stored in sixteen neighbouring blocks: a row per block, or all runs in one row, a span (drawn in
+// Schema). A change reads the span's first key. If a span is there, its runs are changed, and if they become too many,
+// it falls apart into a row per block.
 //
-// Rows are gathered into a span after a change, and only if a changed block has long runs. A block of random members
-// shows after a few words that it has no long runs. Rows are gathered at half of the toggles that a span may have,
-// with at least eight members per run on average. So one instance that comes and goes does not flip the form. Rests
-// on SetLedger.
+// Rows are gathered into a span after a change, and only if a changed block has long runs; a few words of a block of
+// random members show that it has none. They are gathered at half of the toggles that a span may have, and with at
+// least eight members per run on average, so one instance that comes and goes doesn't flip the form. Rests on
+// SetLedger.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
 extension SetLedger {
-    /// The least average of members per run in gathered rows. Below, lists are as small as runs.
+    /// Fewest members per run, on average, in gathered rows. Below that, lists are as small as runs.
     private static let membersPerRunMin = 8
 
-    /// Adds members to a set, or removes members from a set.
+    /// Adds members to a set, or removes them.
     /// - Parameter ordinals: sorted and distinct.
-    /// - Returns: the number of changed memberships.
+    /// - Returns: how many memberships changed.
     func changeSpans(
         _ ordinals: [UInt32], of set: UInt32, in project: ProjectNumber, adding: Bool
     ) throws(StorageError) -> Int {
@@ -98,7 +98,7 @@ extension SetLedger {
         return changed
     }
 
-    /// The members of one block of a set, in any form. Valid until the next write.
+    /// The members of one block, in any form. Valid until the next write.
     func storedView(
         ofBlock block: UInt32, of set: UInt32, in project: ProjectNumber
     ) throws(StorageError) -> BlockView {
@@ -111,7 +111,7 @@ extension SetLedger {
         return own.map { .stored($0) } ?? .empty
     }
 
-    /// - Throws: `StorageError` if the bytes, an odd number, are not a span.
+    /// - Throws: `StorageError` if the bytes, an odd number, aren't a span.
     static func span(_ bytes: UnsafeRawBufferPointer) throws(StorageError) -> RunSpan {
         guard let span = RunSpan(checking: bytes) else { throw .damagedSpan }
         return span
@@ -146,12 +146,12 @@ extension SetLedger {
         return true
     }
 
-    /// Replaces a span of runs by a row per block.
+    /// Replaces a span by a row per block.
     private func scatter(
         _ found: UnsafeRawBufferPointer, at first: UInt32, of set: UInt32,
         in project: ProjectNumber
     ) throws(StorageError) {
-        // Copy the row, because the first write changes the memory behind `found`.
+        // A copy, because the first write changes the memory behind `found`.
         let bytes = [UInt8](found)
         try raw.deleteFound(.sets, .block(first, of: set, in: project))
         for index in 0..<RunSpan.blockCount {
@@ -161,7 +161,7 @@ extension SetLedger {
         }
     }
 
-    /// The row of a block in a span; nil if the block has no members.
+    /// A block's row, if it leaves its span; nil if it has no members.
     private static func rowOfBlock(_ index: Int, in span: UnsafeRawBufferPointer) -> [UInt8]? {
         guard let view = RunSpan(checking: span)?.view(ofBlockAt: index), view.count > 0 else {
             return nil
@@ -174,7 +174,7 @@ extension SetLedger {
         return BlockBuffer(view).withBytes { Array($0) }
     }
 
-    /// Whether the members of one block form long runs.
+    /// Whether a block's members form long runs.
     private static func hasRuns(_ row: UnsafeRawBufferPointer) -> Bool {
         var builder = RunSpanBuilder()
         return builder.append(.stored(row)) && isWorthGathering(builder)
@@ -185,7 +185,7 @@ extension SetLedger {
             && builder.count >= builder.toggleCount / 2 * membersPerRunMin
     }
 
-    /// Replaces the rows of a span by one row, if the members form long runs.
+    /// Replaces a span's rows by one, if the members form long runs.
     private func gatherRuns(
         at first: UInt32, of set: UInt32, in project: ProjectNumber
     ) throws(StorageError) {
@@ -226,7 +226,7 @@ extension SetLedger {
         return Self.block(entry.key, at: first, of: set, in: project) != nil
     }
 
-    /// The block of a key; nil if the key is outside the span at `first`.
+    /// A key's block; nil if it is outside the span at `first`.
     private static func block(
         _ key: RowKey, at first: UInt32, of set: UInt32, in project: ProjectNumber
     ) -> UInt32? {
@@ -237,7 +237,7 @@ extension SetLedger {
 }
 
 extension StorageError {
-    /// The error for a span whose parts lie outside its bytes.
+    /// A span's parts lie outside its bytes.
     static var damagedSpan: StorageError {
         StorageError(
             operation: "read sets", code: 0, text: "a span is damaged; run 'martlet check'",

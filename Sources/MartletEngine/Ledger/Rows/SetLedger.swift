@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sets of instances as blocks (Schema.swift draws the forms). The ordinals of one request are merged into each block
-// at once, so a request reads and writes a block once, whatever the number of its ordinals. Rests on the rows and on
-// MartletBits.
+// Sets of instances as blocks (Schema draws the forms). A request's ordinals are merged into each block at once, so it
+// reads and writes a block once, however many they are. Rests on the rows and on MartletBits.
 
 package import MartletBase
 import MartletBits
 package import MartletRows
 
-/// Sets of instances: the subscribers of topics, all instances, the instances of apps, inactive instances.
+/// Sets of instances: subscribers of topics, all instances, those of an app, inactive ones.
 package struct SetLedger: Ledger {
     package let context: LedgerContext
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Notes that a set of the project is about to change.
+    /// Notes that one of the project's sets is about to change.
     private func noteChange(in project: ProjectNumber) {
         context.setChanges.note(raw.number, in: project)
     }
 
     /// Adds members to a set.
     /// - Parameter ordinals: sorted and distinct.
-    /// - Returns: the number of new members.
+    /// - Returns: how many are new.
     package func add(
         _ ordinals: [UInt32], to set: InstanceSet, in project: ProjectNumber
     ) throws(StorageError) -> Int {
@@ -56,7 +55,7 @@ package struct SetLedger: Ledger {
 
     /// Removes members from a set.
     /// - Parameter ordinals: sorted and distinct.
-    /// - Returns: the number of removed members.
+    /// - Returns: how many were removed.
     package func remove(
         _ ordinals: [UInt32], from set: InstanceSet, in project: ProjectNumber
     ) throws(StorageError) -> Int {
@@ -87,12 +86,12 @@ package struct SetLedger: Ledger {
         return removed
     }
 
-    /// Replaces a topic's blocks by a list when at most half of a list's members are left. With half, a single
-    /// instance that comes and goes does not flip the form.
+    /// Replaces a topic's blocks by a list when at most half of a list's members are left. At half, one instance that
+    /// comes and goes doesn't flip the form.
     private func gatherIfSmall(
         _ number: UInt32, removed: Int, in project: ProjectNumber
     ) throws(StorageError) {
-        // The topic's record still has the count from before this request. A large topic is not walked through.
+        // The topic's record still has the count from before this request. A large topic isn't walked through.
         let membersMax = SetKey.smallTopicMembersMax / 2
         let record = try raw.get(.topics, .topic(TopicNumber(number), in: project))
         if let record, record.count >= 8,
@@ -143,7 +142,7 @@ package struct SetLedger: Ledger {
     /// - Parameters:
     ///   - ordinals: sorted and distinct.
     ///   - key: the key of a block's row.
-    /// - Returns: the number of changed memberships.
+    /// - Returns: how many memberships changed.
     func changeBlocks(
         _ ordinals: [UInt32], in table: Table, adding: Bool, key: (_ block: UInt32) -> Key
     ) throws(StorageError) -> Int {
@@ -198,7 +197,7 @@ package struct SetLedger: Ledger {
         if count == 0 {
             try raw.delete(table, key)
         } else if count <= SetKey.listMembersMax / 2 {
-            // Half of the bound, so that a single instance that comes and goes does not flip the form.
+            // Half of the bound, so one instance that comes and goes doesn't flip the form.
             var list: [UInt16] = []
             list.reserveCapacity(count)
             block.forEachBit { list.append(UInt16($0)) }
@@ -209,8 +208,8 @@ package struct SetLedger: Ledger {
         return changed
     }
 
-    /// A source with one slot per set, in order. Its views are valid until the next write, at most until the end of
-    /// the transaction.
+    /// A source with one slot per set, in order. Its views are valid until the next write, or the end of the
+    /// transaction.
     package func blocks(
         of sets: [InstanceSet], in project: ProjectNumber
     ) throws(StorageError) -> StoredBlocks {
@@ -233,7 +232,7 @@ package struct SetLedger: Ledger {
         return count
     }
 
-    /// The lowest ordinals of a set, at most `limit`.
+    /// A set's lowest ordinals, at most `limit`.
     package func first(
         _ limit: Int, of set: InstanceSet, in project: ProjectNumber
     ) throws(StorageError) -> [Ordinal] {
@@ -265,13 +264,12 @@ package struct SetLedger: Ledger {
 }
 
 extension BlockView {
-    /// The view of a value of 4080 bytes. The value lies on an overflow page of its own, so it is aligned to 16
-    /// bytes.
+    /// The view of a value of 4080 bytes, which has an overflow page of its own and so is aligned to 16 bytes.
     static func storedBitmap(_ bytes: UnsafeRawBufferPointer) -> BlockView {
         .bitmap(bytes.baseAddress!.assumingMemoryBound(to: UInt64.self))
     }
 
-    /// The view of one block's row in `sets`.
+    /// The view of a block's row in `sets`.
     static func stored(_ bytes: UnsafeRawBufferPointer) -> BlockView {
         if bytes.count == BlockGeometry.bytesPerBlock { return storedBitmap(bytes) }
         return .list(

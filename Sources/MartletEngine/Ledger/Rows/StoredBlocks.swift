@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads sets block by block from the rows, for the evaluator. Each set has one cursor, which only moves forward.
-// Rests on the forms drawn in Schema.swift.
+// Reads sets block by block from the rows, for the evaluator. Each set has a cursor that only moves forward. Rests on
+// the forms drawn in Schema.
 //
-// A step of LMDB's cursor costs 9 ns in a tight loop, and several times more if each step is a call from elsewhere.
-// So the requested number of blocks is read ahead, in one loop without calls other than LMDB's.
+// A step of LMDB's cursor costs 9 ns in a tight loop, and several times that if each is a call from elsewhere. So the
+// requested blocks are read ahead, in a loop that calls nothing but LMDB.
 
 import MartletBase
 package import MartletBits
 package import MartletCondition
 package import MartletRows
 
-/// The reading position in one set of a `StoredBlocks`.
+/// Where one set of a `StoredBlocks` is being read.
 struct SetReader {
-    /// The sorted ordinals of a small topic. nil for a set whose rows are read with `cursor`.
+    /// A small topic's sorted ordinals; nil if rows are read with `cursor`.
     private let list: UnsafeRawBufferPointer?
-    /// The bytes of the list that were read.
+    /// How many bytes of the list were read.
     private var passed = 0
     private let raw: Rows?
-    /// Opened at the first read of a row, because a condition does not read every set that it names.
+    /// Opened when the first row is read: a condition doesn't read every set that it names.
     private var cursor: CursorHandle?
-    /// Project and set, like the first eight bytes of a key.
+    /// Project and set, as in the first eight bytes of a key.
     private let prefix: UInt64
-    /// The last block that was returned.
+    /// The last block returned.
     private var last: SourceBlock?
     private var isStarted = false
     private var isEnded = false
-    /// The error that ended the reading before the end of the set.
+    /// What ended the reading too early.
     private(set) var failure: StorageError?
 
-    /// - Parameter list: whole ordinals. An incomplete ordinal at the end is ignored.
+    /// - Parameter list: whole ordinals; an incomplete one at the end is ignored.
     init(small list: UnsafeRawBufferPointer) {
         self.list = UnsafeRawBufferPointer(rebasing: list[..<(list.count & ~3)])
         raw = nil
@@ -46,10 +46,10 @@ struct SetReader {
         if let cursor { raw?.transaction.close(cursor) }
     }
 
-    /// The list of a small topic, while nothing was read; otherwise nil.
+    /// A small topic's list, while nothing of it was read.
     var wholeList: UnsafeRawBufferPointer? { passed == 0 && last == nil ? list : nil }
 
-    /// The first block with members not below `block`, possibly the last one returned.
+    /// The first block from `block` on that has members, possibly the last one returned.
     mutating func next(from block: UInt32) -> (block: UInt32, view: BlockView)? {
         var block = block
         while true {
@@ -73,8 +73,8 @@ struct SetReader {
         }
     }
 
-    /// Reads blocks not below `block`, which is above the last block returned.
-    /// - Returns: the number of blocks in `target`.
+    /// Reads blocks from `block` on, which is above the last one returned.
+    /// - Returns: how many blocks are in `target`.
     mutating func read(
         from block: UInt32, into target: UnsafeMutableBufferPointer<SourceBlock>
     ) -> Int {
@@ -98,7 +98,7 @@ struct SetReader {
         do throws(StorageError) {
             let cursor = try openedCursor(rows)
             var entry = isStarted ? try rows.move(cursor, .next, nil) : nil
-            // Search at the first read, and if the step has found a row below `block`.
+            // Search the first time, and if the step has found a row below `block`.
             if !isStarted || entry.map({ isBelow($0, block) }) ?? false {
                 entry = try seek(rows, cursor, block)
                 isStarted = true
@@ -136,14 +136,14 @@ struct SetReader {
         return opened
     }
 
-    /// Moves to the first row that has a block not below `block`.
+    /// Moves to the first row that has a block from `block` on.
     private func seek(
         _ rows: any RowTransaction, _ cursor: CursorHandle, _ block: UInt32
     ) throws(StorageError) -> RowEntry? {
         var entry = try find(rows, cursor, block)
         let first = RunSpan.start(ofBlock: block)
         if block == first || entry.map({ isAt($0.key, block) }) ?? false { return entry }
-        // The row before may be a span that contains the block.
+        // The row before may be a span that includes the block.
         entry = try find(rows, cursor, first)
         while let found = entry, isBelow(found, block) {
             entry = try rows.move(cursor, .next, nil)
@@ -160,7 +160,7 @@ struct SetReader {
         }
     }
 
-    /// Whether a row belongs to this set, and only to blocks before `block`.
+    /// Whether a row is this set's, and only about blocks before `block`.
     private func isBelow(_ entry: RowEntry, _ block: UInt32) -> Bool {
         guard entry.key.count == 12, entry.key.projectAndSet == prefix else { return false }
         let isSpan = entry.value.count & 1 != 0
@@ -204,7 +204,7 @@ struct SetReader {
 
 /// Several sets of one project, as the slots of the evaluator.
 package struct StoredBlocks: BlockSource {
-    /// The readers that all copies share: a read by the evaluator's copy moves every copy.
+    /// Shared by all copies: a read by the evaluator's copy moves every one.
     private final class Readers {
         let slots: UnsafeMutablePointer<SetReader>
         let count: Int
@@ -251,8 +251,8 @@ package struct StoredBlocks: BlockSource {
         return readers.slots[slot].wholeList
     }
 
-    /// Checks that all sets were read without an error. A source cannot fail in the middle of a reading: the set
-    /// seems to end, and this call reports the error. Any copy of the source can be asked.
+    /// Checks that all sets were read without an error. A source can't fail in the middle: the set seems to end, and
+    /// the error comes out here. Any copy can be asked.
     /// - Throws: `StorageError` if a set was not read to its end.
     package func finish() throws(StorageError) {
         for index in 0..<readers.count {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Topics: the record of a name, and the topics of an instance. The subscribers of a topic are a set (`SetLedger`).
-// Rests on the rows.
+// Topics: the record of a name, and an instance's topics. A topic's subscribers are a set (`SetLedger`). Rests on the
+// rows.
 
 package import MartletBase
 import MartletBits
 package import MartletRows
 
-/// The records of topics, and the topics of each instance.
+/// The records of topics, and each instance's topics.
 package struct TopicLedger: Ledger {
     package let context: LedgerContext
 
@@ -23,7 +23,7 @@ package struct TopicLedger: Ledger {
         let number = TopicNumber(try reader.read(UInt32.self))
         guard let record = try raw.get(.topics, .topic(number, in: project)) else { return nil }
         var fields = RecordReader(record, of: .topics)
-        // The record has the name that led to it, so the name is not read again.
+        // The record has the name that led to it, so it isn't read again.
         return Topic(
             number: number, name: name, subscriberCount: try fields.read(UInt64.self))
     }
@@ -80,7 +80,7 @@ package struct TopicLedger: Ledger {
         try raw.put(.topicNames, .topicName(topic.name.text, in: project), number.bytes)
     }
 
-    /// Removes a topic without subscribers.
+    /// Removes a topic that has no subscribers.
     package func remove(
         _ topic: Topic, in project: ProjectNumber
     ) throws(StorageError) {
@@ -99,7 +99,7 @@ package struct TopicLedger: Ledger {
         return (0..<(found.count / 4)).map { found.loadLittleEndian(UInt32.self, at: $0 * 4) }
     }
 
-    /// Sets the topics of an instance.
+    /// Sets an instance's topics.
     /// - Parameter numbers: sorted and distinct.
     package func setTopicNumbers(
         _ numbers: [UInt32], of ordinal: Ordinal, in project: ProjectNumber

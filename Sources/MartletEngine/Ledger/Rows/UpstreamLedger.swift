@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Upstream messages (UPS-1): the messages that wait for senders, and the message IDs that devices have used. Rests on
-// the rows.
+// Upstream messages (UPS-1): those that wait for senders, and the message IDs that devices have used. Rests on the
+// rows.
 
 package import MartletBase
 package import MartletRows
@@ -12,7 +12,7 @@ package struct UpstreamLedger: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// UPS-1: a device's message, if no sender has taken it yet; otherwise nil.
+    /// A device's message; nil if a sender has taken it (UPS-1).
     package func messages(
         _ number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> UpstreamRecord? {
@@ -20,7 +20,7 @@ package struct UpstreamLedger: Ledger {
         return try Self.record(number, found)
     }
 
-    /// The upstream messages after `number`, in the order of their numbers, at most `limit`.
+    /// The upstream messages after `number`, in order, at most `limit`.
     package func messages(
         in project: ProjectNumber, after number: UInt64, limit: Int
     ) throws(StorageError) -> [UpstreamRecord] {
@@ -52,7 +52,7 @@ package struct UpstreamLedger: Ledger {
         in project: ProjectNumber
     ) throws(StorageError) -> UInt64 { try row(of: project).count }
 
-    /// UPS-1: takes the next number. Numbers ascend from 1 and are never used again.
+    /// Takes the next number (UPS-1). Numbers rise from 1 and are never used again.
     package func takeNumber(
         in project: ProjectNumber
     ) throws(StorageError) -> UInt64 {
@@ -62,7 +62,7 @@ package struct UpstreamLedger: Ledger {
         return row.last
     }
 
-    /// Keeps a message until it is removed or expires. The number comes from `takeNumber`.
+    /// Keeps a message until it is removed or expires. `takeNumber` has given its number.
     package func put(
         _ record: UpstreamRecord, in project: ProjectNumber
     ) throws(StorageError) {
@@ -79,7 +79,7 @@ package struct UpstreamLedger: Ledger {
         try put(row, of: project)
     }
 
-    /// - Returns: false if the message does not exist.
+    /// - Returns: false if there is no such message.
     package func remove(
         _ number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
@@ -111,7 +111,7 @@ package struct UpstreamLedger: Ledger {
         try raw.put(.upstream, Key(project), writer.bytes)
     }
 
-    /// The number of the message that an instance sent with an ID; nil if the ID is not known at `now`.
+    /// Which message an instance sent with an ID; nil if the ID isn't known at `now`.
     package func number(
         ofID id: String, of ordinal: Ordinal, in project: ProjectNumber, now: Instant
     ) throws(StorageError) -> UInt64? {
@@ -120,8 +120,7 @@ package struct UpstreamLedger: Ledger {
         return row.ids.last { $0.digest == digest && $0.until > now }?.number
     }
 
-    /// Remembers the message that an instance sent with an ID, until `until`, or until the instance has sent `idsMax`
-    /// others.
+    /// Remembers which message an instance sent with an ID, until `until`, or until it has sent `idsMax` others.
     package func putNumber(
         _ number: UInt64, ofID id: String, of ordinal: Ordinal, in project: ProjectNumber,
         now: Instant, until: Instant, idsMax: Int
@@ -130,12 +129,12 @@ package struct UpstreamLedger: Ledger {
         let digest = AnswerDigest(of: id)
         var ids = (row?.ids ?? []).filter { $0.until > now && $0.digest != digest }
         ids.append(UpstreamID(digest: digest, until: until, number: number))
-        // The row stays due at the earlier time. The sweep then sets a later time, because most instances have sent
+        // The row stays due at the earlier time. The sweep then sets a later one, because most instances have sent
         // other messages by then.
         try put(ids.suffix(idsMax), due: row?.due ?? until, of: ordinal, in: project)
     }
 
-    /// Forgets the message IDs of an instance that are past their time.
+    /// Forgets an instance's message IDs whose time is over.
     func forgetIDs(
         of ordinal: Ordinal, in project: ProjectNumber, now: Instant
     ) throws(StorageError) {
@@ -187,7 +186,7 @@ package struct UpstreamLedger: Ledger {
     }
 }
 
-/// A message ID of an instance.
+/// An instance's message ID.
 struct UpstreamID {
     static let bytes = 32
 
