@@ -1,60 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The outcomes of commands, and the results that they tell senders and devices. Rests on the records and Fanout.
+// What became of commands, and the results that senders and devices are told. Rests on the records and Fanout.
 
 package import MartletBase
 package import MartletRows
 
-/// The outcome of a command, valid once the transaction of the command is committed. Rare and large cases are
-/// indirect, because outcomes are moved from thread to thread.
+/// What became of a command, valid once its transaction is committed. Rare and large cases are indirect, because
+/// outcomes move from thread to thread.
 package enum Outcome: Sendable {
     indirect case project(Project)
     indirect case key(ServerKey)
     case done
     indirect case registered(Instance, Project)
     case unregistered(project: ProjectNumber, ordinal: Ordinal, holder: Holder)
-    /// GW-11: the bridge of an instance or the keys of a project changed.
+    /// An instance's bridge or a project's keys changed (GW-11).
     case bridgeChanged(BridgeNews)
     case topicsChanged(TopicChangeResult)
-    /// GRP-1, GRP-2: the group after the change. A group without members is deleted.
+    /// The group after the change (GRP-1, GRP-2). Without members it is deleted.
     case group(GroupMembers)
-    /// MSG-6: a message was accepted. Each variant with recipients has a fanout.
+    /// A message was accepted (MSG-6). Each variant that has recipients has a fanout.
     case accepted(Acceptance, fanouts: [Fanout])
     /// REG-4: the new token of the instance.
     indirect case rotated(Token)
-    /// MSG-10: a message was cancelled. The loops stop the delivery of `sequence`; nil: the message had no sequence
-    /// yet.
+    /// A message was cancelled (MSG-10). The loops stop delivering `sequence`; nil if it had none yet.
     case cancelled(project: ProjectNumber, number: UInt64, sequence: MessageSequence?)
-    /// RCP-2: the project whose senders the receipt is kept for. nil: no sender asked for the receipt, or the device
-    /// had reported it before.
+    /// Whose senders the receipt is kept for (RCP-2); nil if no sender asked for it, or the device had reported it
+    /// before.
     case receiptKept(ProjectNumber?)
-    /// UPS-1, GRP-7: a device's message was accepted. Only a message for a group has fanouts, to the other members.
+    /// A device's message was accepted (UPS-1). Only one for a group has fanouts, to the other members (GRP-7).
     indirect case upstreamAccepted(UpstreamAcceptance, fanouts: [Fanout])
     case upstreamTaken(ProjectNumber, numbers: [UInt64])
-    /// The transaction applied a part of the command. The payload is the rest, for a later transaction, and the
-    /// outcome of the rest is the outcome of the command.
+    /// The transaction applied only a part. This is the rest, for a later transaction, and its outcome is the
+    /// command's.
     case unfinished(Command)
     indirect case refused(MartletError)
 }
 
-/// MSG-6: the answer to a sender.
+/// The answer to a sender (MSG-6).
 package struct Acceptance: Sendable, Hashable {
     /// The number in the message ID; 0 for `validateOnly`.
     package var messageNumber: UInt64
     /// 0 for a scheduled or deferred message.
     package var recipientCount: UInt64
-    /// QUO-1: instances left out because of their device's quota.
+    /// Instances left out because of their device's quota (QUO-1).
     package var rateLimitedCount: UInt64
-    /// STO-2: inactive recipients, for which the message was discarded at acceptance.
+    /// Inactive recipients, for whom the message was discarded at once (STO-2).
     package var inactiveCount: UInt64
-    /// FAN-1: the place in the project's queue of deferred messages, from 1; 0: the message is not deferred.
+    /// The place in the project's queue of deferred messages, from 1; 0: it isn't deferred (FAN-1).
     package var deferredPlace: UInt64
-    /// Results for the members of a target group, or for single target tokens.
+    /// Results for the members of a target group, or for single tokens.
     package var named: NamedResults
-    /// GW-9: the allowance of the only recipient; nil unless the command asks for it.
+    /// The only recipient's allowance; nil unless the command asks for it (GW-9).
     package var allowance: DeviceAllowance?
 
-    /// Makes an answer. By default, all counts except `recipientCount` are 0, and the target names no instance.
+    /// Makes an answer. By default all counts but `recipientCount` are 0, and the target names no instance.
     package init(
         messageNumber: UInt64, recipientCount: UInt64, rateLimitedCount: UInt64 = 0,
         inactiveCount: UInt64 = 0, deferredPlace: UInt64 = 0, named: NamedResults = .none
@@ -68,22 +67,22 @@ package struct Acceptance: Sendable, Hashable {
     }
 }
 
-/// The results for the members of a message's target group, or for single target tokens.
+/// The results for the members of a message's target group, or for single tokens.
 package enum NamedResults: Sendable, Hashable {
     /// The target names no instance, or one.
     case none
-    /// GRP-5: the results for a group's members. For a scheduled message, the count is 0 and the list is empty,
-    /// because its members are those at the time of sending.
+    /// The results for a group's members (GRP-5). Empty for a scheduled message, whose members are those at the time of
+    /// sending.
     case group(successCount: Int, failures: [GroupFailure])
-    /// The results for the tokens among several targets, with their index among all targets. For a message that
-    /// waits, the results are those at acceptance.
+    /// The results for the tokens among several targets, each with its index among all targets. If the message waits,
+    /// they are those at acceptance.
     case tokens(successCount: Int, failures: [TopicChangeResult.Failure])
 
-    /// A member of the group that does not get the message.
+    /// A member that doesn't get the message.
     package struct GroupFailure: Sendable, Hashable {
-        /// Token of the member.
+        /// Its token.
         package var token: Token
-        /// Reason for the failure.
+        /// Why it doesn't.
         package var word: ErrorWord
 
         package init(token: Token, word: ErrorWord) {

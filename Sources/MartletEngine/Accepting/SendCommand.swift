@@ -6,27 +6,27 @@ package import MartletBase
 
 /// A message to be sent, after the checks of the edge and the merge of platform blocks.
 package struct SendCommand: Sendable {
-    /// MSG-1: target of the message.
+    /// Whom the message is for (MSG-1).
     package var target: Target
-    /// One to three variants, for disjoint platforms. Instances on other platforms get no message.
+    /// One to three variants, for disjoint platforms. Instances on other platforms get nothing.
     package var variants: [OutgoingVariant]
-    /// MSG-7: check the message without sending it.
+    /// Check the message without sending it (MSG-7).
     package var validateOnly: Bool
-    /// GW-9: with `validateOnly` and a token, tell the device's allowance. The quota then refuses nothing.
+    /// With `validateOnly` and a token, tell the device's allowance (GW-9). The quota then refuses nothing.
     package var asksAllowance = false
-    /// RCP-1: whether the sender asks for receipts.
+    /// Whether the sender asks for receipts (RCP-1).
     package var wantsReceipts: Bool
-    /// MSG-9: lets the engine recognise a repeated message; 1 to 128 bytes of UTF-8.
+    /// Lets the engine recognise a repeated message; 1 to 128 bytes of UTF-8 (MSG-9).
     package var idempotencyKey: String?
-    /// GW-8: the gateway's attempt; nil for other senders.
+    /// The gateway's attempt; nil for other senders (GW-8).
     package var attempt: SendAttempt?
-    /// MSG-10: the instant to send at. A nil or past instant sends at once.
+    /// When to send; at once if nil or past (MSG-10).
     package var sendAt: Instant?
-    /// REP-2: the number of an earlier message. Only instances that the earlier message was for and that have not
-    /// received it are recipients.
+    /// The number of an earlier message (REP-2). Then the message is only for those who should have got that one and
+    /// haven't.
     package var notReceived: UInt64?
 
-    /// MSG-1: the target of a message.
+    /// Whom a message is for (MSG-1).
     package enum Target: Sendable, Hashable {
         case token(String)
         case topic(String)
@@ -37,7 +37,7 @@ package struct SendCommand: Sendable {
         case several([Target])
     }
 
-    /// Makes a message with the given variants. By default, all options are off. `attempt` is nil.
+    /// Makes a message with these variants. By default, all options are off. `attempt` is nil.
     package init(
         target: Target, variants: [OutgoingVariant], validateOnly: Bool = false,
         wantsReceipts: Bool = false, idempotencyKey: String? = nil, sendAt: Instant? = nil,
@@ -52,7 +52,7 @@ package struct SendCommand: Sendable {
         self.notReceived = notReceived
     }
 
-    /// TTL-1: the platforms whose instances get the message with this time to live.
+    /// The platforms whose instances get the message with this time to live (TTL-1).
     func platforms(with lifespan: Lifespan) -> PlatformSet {
         variants.indices.reduce(into: []) { platforms, index in
             if variants[index].lifespan == lifespan {

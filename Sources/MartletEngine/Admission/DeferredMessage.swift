@@ -5,16 +5,16 @@
 package import MartletBase
 package import MartletRows
 
-/// FAN-1: a message that waits until other messages of its project have ended.
+/// A message that waits until others of its project have ended (FAN-1).
 package struct DeferredMessage: Sendable {
     /// The number in the message ID.
     package var number: UInt64
-    /// The beginning of the time to live: the acceptance, or the scheduled instant.
+    /// When its time to live began: at acceptance, or at the scheduled instant.
     package var since: Instant
     /// The target; of several targets, the first eight.
     package var target: SendCommand.Target
 
-    /// A project's deferred messages with numbers above `number`, in the order of the numbers, at most `limit`.
+    /// A project's deferred messages after `number`, in order, at most `limit`.
     package static func list(
         in project: ProjectNumber, after number: UInt64, limit: Int,
         _ storage: borrowing Transaction

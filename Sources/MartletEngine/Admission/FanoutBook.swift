@@ -67,7 +67,7 @@ package final class FanoutBook: Sendable {
         }
 
         /// - Parameter now: the instant of the end; nil: the fanout never began.
-        /// - Returns: the bytes that are freed; nil if the book does not have the fanout.
+        /// - Returns: the bytes that are freed; nil if the book doesn't have it.
         mutating func leave(_ progress: FanoutProgress, at now: Instant?) -> Int? {
             guard running.removeValue(forKey: ObjectIdentifier(progress)) != nil else { return nil }
             if progress.takesPlace { placesTaken -= 1 }
@@ -113,7 +113,7 @@ package final class FanoutBook: Sendable {
     private let state: Mutex<State>
     private let roomWasMade = Atomic(false)
 
-    /// Called at most twice for each fanout, with the instant of the acceptance.
+    /// Called at most twice per fanout, with the instant of its acceptance.
     let tell: (@Sendable (FanoutMoment, _ began: Instant) -> Void)?
 
     /// Makes an empty book.
@@ -126,7 +126,7 @@ package final class FanoutBook: Sendable {
         self.tell = tell
     }
 
-    /// OPS-11: changes the bounds. Fanouts in progress above a lower bound go on.
+    /// Changes the bounds (OPS-11). Fanouts in progress above a lower bound go on.
     package func change(limits: MailboxLimits) {
         state.withLock { $0.limits = limits }
         // There may be room for deferred messages now.
@@ -251,24 +251,24 @@ package final class FanoutBook: Sendable {
 
     // MARK: Questions
 
-    /// QUO-5: stored fanouts in progress.
+    /// Stored fanouts in progress (QUO-5).
     package func inProgressCount(of project: ProjectNumber) -> Int {
         state.withLock { $0.projects[project]?.placesTaken ?? 0 }
     }
 
-    /// FAN-8: the fanouts in progress of a project.
+    /// A project's fanouts in progress (FAN-8).
     package struct Standing: Sendable {
         /// Project of the fanouts.
         package var project: ProjectNumber
-        /// Fanouts that loops have begun, in the order of their beginning. Numbers rise over all projects.
+        /// Fanouts that loops have begun, in that order. Numbers rise over all projects.
         package var running: [(number: UInt64, progress: FanoutProgress)]
-        /// FAN-1: messages that wait for room among the project's fanouts.
+        /// Messages that wait for room (FAN-1).
         package var deferredCount: Int
-        /// Bytes of memory held by the project's fanouts.
+        /// Bytes of memory that its fanouts hold.
         package var bytes: Int
-        /// FAN-2: weight of the project's share relative to other projects.
+        /// The project's share, relative to other projects (FAN-2).
         package var weight: Int
-        /// The project's part of the capacity, from 0 to 1, among the projects with fanouts in progress.
+        /// Its part of the capacity, from 0 to 1, among the projects with fanouts in progress.
         package var share: Double
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A group of instances with a notification key (GRP-1). The group keeps ordinals, so a member's new token does not
-// change the group (REG-4). Rests on MartletBase.
+// A group of instances with a notification key (GRP-1). It keeps ordinals, so a member's new token changes nothing
+// (REG-4). Rests on MartletBase.
 
 package import MartletBase
 import MartletRows
@@ -22,7 +22,7 @@ package struct Group: Sendable, Hashable {
     }
 }
 
-/// The form of a group for senders, with tokens instead of ordinals.
+/// A group as senders see it, with tokens instead of ordinals.
 package struct GroupMembers: Sendable, Hashable {
     /// GRP-1: notification key of the group.
     package var key: GroupKey
@@ -49,8 +49,8 @@ package struct GroupMembers: Sendable, Hashable {
 }
 
 extension Transaction {
-    /// The instance of a group's member.
-    /// - Throws: `StorageError` if the member is not registered, because the store is then inconsistent.
+    /// A member's instance.
+    /// - Throws: `StorageError` if it isn't registered, because the store is then inconsistent.
     borrowing func member(
         _ ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Instance {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all ledgers have in common. A ledger knows a noun or a rule, and reads and changes the rows of a transaction. The
+// What all ledgers have in common. A ledger knows a noun or a rule, and reads and changes a transaction's rows. The
 // private properties at its top are the ledgers that it uses; there are no cycles. Rests on MartletRows.
 
 import MartletBase
 import MartletRows
 
-/// A view of a transaction. A caller makes a ledger for a single call.
+/// A view of a transaction, made for a single call.
 package protocol Ledger {
     var context: LedgerContext { get }
     init(_ context: LedgerContext)
 }
 
-/// The rows of a transaction, and the memory shared by the ledgers of the transaction.
+/// A transaction's rows, and the memory that its ledgers share.
 package struct LedgerContext {
     let rows: Rows
     let setChanges: SetChanges
@@ -37,8 +37,8 @@ extension Ledger {
     var tally: ReportTally? { context.tally }
     var settlings: Settlings? { context.settlings }
 
-    /// The first row whose key is not below `key`. The transaction keeps the cursor for later searches. The bytes are
-    /// valid until the next search in the table.
+    /// The first row from `key` on. The transaction keeps the cursor for later searches. The bytes are valid until the
+    /// next search in the table.
     func seek(_ table: Table, _ key: Key) throws(StorageError) -> Cursor.Entry? {
         guard let tally else { return try Cursor(raw, table).seek(key) }
         if let held = tally.cursors[table] { return try held.cursor.seek(key) }
@@ -47,8 +47,8 @@ extension Ledger {
         return try held.cursor.seek(key)
     }
 
-    /// Puts the last row of its project. For the project with the highest number the row is also the last of the
-    /// table, so the store can append it without a search.
+    /// Puts the last row of its project. If no project has a higher number, it is the table's last, and the store
+    /// appends it without a search.
     func putLast(
         _ table: Table, _ key: Key, _ bytes: [UInt8]
     ) throws(StorageError) {
@@ -95,8 +95,7 @@ extension Ledger {
 }
 
 extension StorageError {
-    /// The error for a contradiction between two rows. The cause is a fault of the disk, or of the broker that wrote the
-    /// rows.
+    /// Two rows contradict each other: the disk is at fault, or the broker that wrote them.
     static func contradiction(_ table: Table, _ text: String) -> StorageError {
         StorageError(
             operation: "read \(table.name)", code: 0, text: "\(text); run 'martlet check'",
@@ -105,7 +104,7 @@ extension StorageError {
 }
 
 extension UInt64 {
-    /// The count without one, for a row that is deleted.
+    /// The count when a row is deleted.
     /// - Throws: `StorageError` if the count is 0 although `table` has a row.
     func less(_ removed: UInt64 = 1, in table: Table) throws(StorageError) -> UInt64 {
         guard self >= removed else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine's rules meet the rows in a transaction: a snapshot, or the single transaction for writing. A transaction
-// is ~Copyable and lives for one call, so it outlives all bytes borrowed from rows. Rests on the ledgers.
+// Where the engine's rules meet the rows: a snapshot, or the single transaction for writing. It is ~Copyable and lives
+// for one call, so it outlives all bytes borrowed from rows. Rests on the ledgers.
 
 package import MartletBase
 package import MartletRows
@@ -13,15 +13,15 @@ package struct Transaction: ~Copyable {
 
     fileprivate init(_ context: LedgerContext) { self.context = context }
 
-    /// A transaction without a `Ledgers`: no memory is shared with other transactions.
+    /// A transaction that shares no memory with others.
     package init(_ raw: Rows) { self.init(LedgerContext(raw, SetChanges())) }
 
     package var raw: Rows { context.rows }
-    /// The number of the transaction. Numbers rise with every writing transaction.
+    /// Its number, which rises with every writing transaction.
     package var snapshot: UInt64 { context.rows.number }
 
-    /// The number of the last transaction that changed a set of the project, or is about to commit a change. Sets
-    /// from a snapshot not below the returned number are unchanged.
+    /// The last transaction that changed one of the project's sets, or is about to commit such a change. Sets from a
+    /// snapshot of this number or above are unchanged.
     package func lastSetChange(in project: ProjectNumber) -> UInt64 {
         context.setChanges.last(in: project)
     }
@@ -60,13 +60,13 @@ extension Transaction {
     package var reporting: Reporting { Reporting(context) }
 }
 
-/// The memory shared by all transactions of a store.
+/// What all transactions of a store share in memory.
 package final class Ledgers: Sendable {
     private let settlings = Settlings()
     private let setChanges = SetChanges()
     private let watching = Mutex(Watching())
 
-    /// EMB-3: the counts of the last transaction, for watchers.
+    /// The last transaction's counts, for watchers (EMB-3).
     private struct Watching {
         var isOn = false
         var counts: [ProjectNumber: ReportCounts] = [:]
@@ -74,13 +74,13 @@ package final class Ledgers: Sendable {
 
     package init() {}
 
-    /// EMB-3: begins or ends the keeping of the counts of each transaction.
+    /// Begins or ends keeping each transaction's counts (EMB-3).
     package func watchCounts(_ isOn: Bool) {
         watching.withLock { $0 = Watching(isOn: isOn) }
     }
 
-    /// EMB-3: takes the counts that the last transaction wrote to the day reports, by project; empty if no counts are
-    /// kept. The writing thread calls this method after the commit.
+    /// Takes the counts that the last transaction wrote to the day reports, by project; empty if none are kept (EMB-3).
+    /// For the writing thread, after the commit.
     package func takeWatchedCounts() -> [ProjectNumber: ReportCounts] {
         watching.withLock { watching in
             defer { watching.counts = [:] }
@@ -92,7 +92,7 @@ package final class Ledgers: Sendable {
         Transaction(LedgerContext(Rows(rows), setChanges))
     }
 
-    /// Runs `body`, and then writes the rows whose changes were gathered in memory. The caller commits.
+    /// Runs `body`, and then writes what was gathered in memory. The caller commits.
     package func write<Result>(
         _ rows: any RowTransaction,
         _ body: (borrowing Transaction) throws(StorageError) -> Result
@@ -104,7 +104,7 @@ package final class Ledgers: Sendable {
         }
         let context = LedgerContext(Rows(rows), setChanges, settlings, tally)
         let result = try body(Transaction(context))
-        // Close the held cursors first, because the store frees the cursors of a transaction at its end.
+        // Close the held cursors first: at its end a transaction's cursors are freed by the store.
         tally.cursors.removeAll()
         try Collecting(context).writeBlobs()
         try ReportLedger(context).writeTally()
@@ -115,13 +115,13 @@ package final class Ledgers: Sendable {
         return result
     }
 
-    /// Notes a writing transaction that changes a set of the project without a ledger, before its commit.
-    /// - Parameter transaction: the number of the transaction.
+    /// Notes, before its commit, a writing transaction that changes one of the project's sets without a ledger.
+    /// - Parameter transaction: its number.
     package func noteSetChange(of transaction: UInt64, in project: ProjectNumber) {
         setChanges.note(transaction, in: project)
     }
 
-    /// Forgets the progress and the counts after a transaction without a commit.
+    /// Forgets progress and counts after a transaction that was not committed.
     package func forget() {
         settlings.forget()
         watching.withLock { $0.counts = [:] }

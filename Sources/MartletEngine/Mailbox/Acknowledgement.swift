@@ -6,18 +6,18 @@
 package import MartletBase
 package import MartletRows
 
-/// TTL-4: acknowledgements of one instance, and at the end of its connection the state of the connection to be kept.
+/// One instance's acknowledgements (TTL-4), and at the end of its connection what is to be kept of it.
 package struct Acknowledgement: Sendable {
-    /// State of a connection at its end.
+    /// A connection at its end.
     package struct Departure: Sendable, Hashable {
         /// Number of the connection that ended. A later connection of the instance has a higher number.
         package var connectionNumber: UInt64
-        /// The project's last message that the connection could have brought. Later messages are accepted during the
-        /// absence of the instance (STO-1).
+        /// The project's last message that the connection could have brought. What is accepted later falls into the
+        /// instance's absence (STO-1).
         package var position: MessageSequence
-        /// COL-4: the instant at which the throttle of collapsible messages is full again.
+        /// When the throttle of collapsible messages is full again (COL-4).
         package var throttleFull: Instant
-        /// STO-2: the last instant at which the instance had a connection.
+        /// When the instance last had a connection (STO-2).
         package var seen: Instant
 
         package init(
@@ -31,12 +31,12 @@ package struct Acknowledgement: Sendable {
         }
     }
 
-    /// A reading of the mailbox passed over messages that the mailbox no longer held. The messages up to `through`
-    /// that were gone at `at` do not count as delivered, although the marks of the instance move past them.
+    /// A reading passed over messages that the mailbox no longer held. Those up to `through` that were gone at `at`
+    /// don't count as delivered, although the marks move past them.
     package struct Skipped: Sendable, Hashable {
-        /// Sequence up to which messages may have been passed over.
+        /// How far messages may have been passed over.
         package var through: MessageSequence
-        /// Instant of the reading. Messages that were gone by then do not count as delivered.
+        /// When it was read. What was gone by then doesn't count as delivered.
         package var at: Instant
 
         package init(through: MessageSequence, at: Instant) {
@@ -49,27 +49,27 @@ package struct Acknowledgement: Sendable {
     package var project: ProjectNumber
     /// Ordinal of the instance.
     package var ordinal: Ordinal
-    /// The acknowledgement is ignored if the ordinal has another holder; nil: the holder is not checked.
+    /// If the ordinal has another holder, the acknowledgement is ignored; nil: any holder will do.
     package var holder: Holder?
-    /// By lane, the sequence up to which the instance has acknowledged all messages.
+    /// By lane, how far the instance has acknowledged everything.
     package var through: LaneMarks
-    /// Stream IDs of messages acknowledged one by one above the mark of their lane, and of acknowledged notices
-    /// (STO-1). Notices are listed because marks acknowledge only messages.
+    /// Stream IDs acknowledged one by one: messages above their lane's mark, and notices (STO-1), because marks
+    /// acknowledge only messages.
     package var single: [UInt64]
     /// Set if the connection has ended.
     package var departure: Departure?
     /// Set if a reading has passed over messages since the last report.
     package var skipped: Skipped?
-    /// Set for the list in HELLO: the project's last message at that time. The store decides on the discards of the
-    /// absence (STO-1) before the list is applied.
+    /// Set for the list in HELLO: the project's last message at that time. The store decides on the absence's discards
+    /// (STO-1) before it applies the list.
     package var arrival: MessageSequence?
-    /// GW-11: a foreign push service took the messages; the device has not told of them.
+    /// A foreign push service took the messages; the device has not said anything about them (GW-11).
     package var isHandedOver = false
 
-    /// REP-1: the outcome of the acknowledged messages.
+    /// The outcome of the acknowledged messages (REP-1).
     var event: ReportEvent { isHandedOver ? .handedOver : .acknowledged }
 
-    /// Makes an acknowledgement. By default, no message is acknowledged one by one, and the holder is not checked.
+    /// Makes an acknowledgement. By default nothing is acknowledged one by one, and any holder will do.
     package init(
         project: ProjectNumber, ordinal: Ordinal, holder: Holder? = nil, through: LaneMarks,
         single: [UInt64] = [], departure: Departure? = nil, skipped: Skipped? = nil,

@@ -10,17 +10,17 @@
 
 package import MartletBase
 
-/// Bounds on the acknowledgements of a transaction. Costs are in units of about three microseconds: an
-/// acknowledgement, or a message counted for an acknowledgement.
+/// Bounds on a transaction's acknowledgements. Costs are in units of about three microseconds: an acknowledgement, or a
+/// message that is counted for one.
 package struct AcknowledgingBounds: Sendable {
     /// Units of all projects.
     package var costMax: Int
     /// Units of a project.
     package var costPerProjectMax: Int
-    /// Bounds on an instance's inbox rows and single stream IDs in a step.
+    /// Most inbox rows, and most single stream IDs, of an instance in a step.
     package var inboxRowsPerStep = 256
     package var singlesPerStep = 256
-    /// Bounds on a step's look at a project's log: pieces, and messages in a piece.
+    /// How much of a project's log a step looks at: so many pieces, of so many messages.
     package var piecesPerStep: Int
     package var messagesPerPiece: UInt64 = 256
     /// Messages with sent counts in a transaction.
@@ -32,7 +32,7 @@ package struct AcknowledgingBounds: Sendable {
         self.piecesPerStep = piecesPerStep
     }
 
-    /// FAN-4: bounds for a project without other projects beside it.
+    /// Bounds for a project that is alone (FAN-4).
     package static let alone = AcknowledgingBounds(
         costMax: 4096, costPerProjectMax: 2048, piecesPerStep: 4)
     /// Bounds while several projects wait for the transaction.
@@ -40,25 +40,24 @@ package struct AcknowledgingBounds: Sendable {
         costMax: 4096, costPerProjectMax: 256, piecesPerStep: 1)
 }
 
-/// The cost of a transaction's acknowledgements so far, against the bounds.
+/// What a transaction's acknowledgements have cost so far, against the bounds.
 package struct AcknowledgingBudget {
-    /// Units for the removal of an inbox row.
+    /// Units for removing an inbox row.
     package static let costPerInboxRow = 2
-    /// Fanouts per unit that were looked at, but not addressed to the instance.
+    /// So many fanouts cost a unit to look at, if they weren't for the instance.
     private static let looksPerUnit = 32
-    /// Instances per unit that were postponed to another step.
+    /// So many instances cost a unit to postpone to another step.
     private static let postponedPerUnit = 16
 
-    /// Single stream IDs applied at once for connecting instances. The bound is needed because a device may list
-    /// many: `Limits.unconfirmedStreamIDsMax`, a quarter of the bound.
+    /// Most single stream IDs to apply at once for connecting instances. One device may list a quarter of that:
+    /// `Limits.unconfirmedStreamIDsMax`.
     private static let singlesOfConnectingMax = 4096
 
     package let bounds: AcknowledgingBounds
-    /// Instances with an ending connection in the transaction; `connecting` has instances with a beginning
-    /// connection.
+    /// Instances whose connection ends in this transaction; `connecting` has those whose begins.
     private var leaving: [ProjectNumber: Set<Ordinal>] = [:]
     private var connecting: [ProjectNumber: Set<Ordinal>] = [:]
-    /// Single stream IDs of connecting instances so far, including the IDs of lists without room.
+    /// Single stream IDs of connecting instances so far, including those of lists that found no room.
     private var singlesOfConnecting = 0
     private var sentCounts = 0
     private var cost = 0
@@ -82,16 +81,16 @@ package struct AcknowledgingBudget {
         }
     }
 
-    /// Whether the transaction applies the acknowledgement whole: the instance's connection ends, or begins and the
-    /// acknowledgement has no single stream IDs.
+    /// Whether the acknowledgement is applied whole: the instance's connection ends, or it begins and there are no
+    /// single stream IDs.
     package func isWhole(_ acknowledgement: Acknowledgement) -> Bool {
         let (project, ordinal) = (acknowledgement.project, acknowledgement.ordinal)
         return leaving[project]?.contains(ordinal) ?? false
             || acknowledgement.single.isEmpty && connecting[project]?.contains(ordinal) ?? false
     }
 
-    /// Whether the acknowledgement's single stream IDs are applied at once, because the instance connects. After a
-    /// list without room no later list is taken, so that the acknowledgements of an instance keep their order.
+    /// Whether the single stream IDs are applied at once, because the instance connects. Once a list has found no room,
+    /// no later one is taken, so an instance's acknowledgements keep their order.
     package mutating func takesSingles(of acknowledgement: Acknowledgement) -> Bool {
         guard !acknowledgement.single.isEmpty,
             connecting[acknowledgement.project]?.contains(acknowledgement.ordinal) ?? false
@@ -100,7 +99,7 @@ package struct AcknowledgingBudget {
         return singlesOfConnecting <= Self.singlesOfConnectingMax
     }
 
-    /// - Returns: how many of `count` further messages get sent counts in the transaction.
+    /// - Returns: for how many of `count` further messages sent counts are written.
     mutating func admitSentCounts(_ count: Int) -> Int {
         let admitted = min(count, bounds.sentCountsMax - sentCounts)
         invariant(admitted >= 0, "A transaction admits no more sent counts than its bound.")
@@ -130,9 +129,9 @@ package struct AcknowledgingBudget {
     /// Begins a step. Each project may look at `bounds.piecesPerStep` pieces again.
     package mutating func beginStep() { pieces.removeAll(keepingCapacity: true) }
 
-    /// Admits the movement of marks past the fanouts from `first` to `last`, piece by piece. Several instances share
-    /// the look at a piece.
-    /// - Returns: the highest sequence for the marks in the present step; nil if not past the first fanout.
+    /// Admits moving marks past the fanouts from `first` to `last`, piece by piece. Several instances share the look at
+    /// a piece.
+    /// - Returns: how far the marks may go in this step; nil if not past the first fanout.
     package mutating func admit(
         from first: MessageSequence, through last: MessageSequence, in project: ProjectNumber
     ) -> MessageSequence? {
@@ -153,7 +152,7 @@ package struct AcknowledgingBudget {
 }
 
 extension Acknowledgement {
-    /// Moves the single stream IDs into a separate acknowledgement.
+    /// Moves the single stream IDs into an acknowledgement of their own.
     package mutating func takeSingles() -> Acknowledgement {
         defer { single = [] }
         var singles = Acknowledgement(
@@ -163,8 +162,7 @@ extension Acknowledgement {
         return singles
     }
 
-    /// The rest of the acknowledgement, after the first `singleCount` single stream IDs and a part of the marks were
-    /// applied.
+    /// What is left once the first `singleCount` single stream IDs and a part of the marks are applied.
     package func rest(behind singleCount: Int) -> Acknowledgement {
         invariant(singleCount <= single.count, "A step applies no more than was acknowledged.")
         var rest = Acknowledgement(

@@ -26,40 +26,39 @@ package import MartletRows
 package struct MailboxReplay: Sendable {
     private let limits: MailboxLimits
     private let absence: Absence
-    /// Stored plain messages accepted in the absence, in the order of sequences.
+    /// Stored plain messages accepted in the absence, in order.
     private var counted: [LogEntry] = []
-    /// STO-1: expiry instants of plain messages carried into the absence, which count too. Messages expired before
-    /// the latest entry of the absence are removed.
+    /// When plain messages expire that were carried into the absence and count too (STO-1). Without those that expired
+    /// before the absence's latest entry.
     private var carried: [Instant] = []
-    /// Expiry instants of messages in delivery: plain, unacknowledged, and outside the limit of stored messages (STO-1).
+    /// When messages in delivery expire: plain, unacknowledged, and outside the limit of stored messages (STO-1).
     private var underway: [Instant] = []
-    /// Stored plain messages that do not count against the limit (STO-1), in the order of sequences. The list may be long.
-    /// Expired messages change no decision, so only `stored(at:)` leaves them out.
+    /// Stored plain messages that don't count against the limit (STO-1), in order; perhaps many. Expired ones change no
+    /// decision, so only `stored(at:)` leaves them out.
     private var uncounted: [LogEntry] = []
     private let keepsUncounted: Bool
-    /// Stored collapsible messages, with the oldest write first.
+    /// Stored collapsible messages, the oldest write first.
     private var collapsible: [LogEntry] = []
-    /// MSG-11: stored opaque messages, in the order of sequences. Expired messages are left out by `stored(at:)`.
+    /// Stored opaque messages, in order (MSG-11). Only `stored(at:)` leaves out expired ones.
     private var opaque: [LogEntry] = []
-    /// MSG-11: opaque messages that went for want of a place.
+    /// Opaque messages that went for want of a place (MSG-11).
     package private(set) var pushedOut: Set<MessageSequence> = []
-    /// The earliest expiry of `counted` and `collapsible`. Most entries need no search for expired messages.
+    /// The earliest expiry in `counted` and `collapsible`, so most entries need no search for expired messages.
     private var nextExpiry: Instant?
-    /// STO-1: the last entry that discarded all messages before it, and the number of messages discarded until then.
+    /// The last entry that discarded everything before it, and how many messages were discarded until then (STO-1).
     package private(set) var overflow: (count: UInt64, through: MessageSequence)?
-    /// STO-2: messages discarded for inactivity since the overflow: their number, and the last message.
+    /// Messages discarded for inactivity since the overflow: how many, and the last one (STO-2).
     private var inactive: (count: UInt64, through: MessageSequence) = (0, .none)
     /// Entries replaced or pushed out while stored; empty unless `keepsReplaced`.
     package private(set) var replaced: Set<MessageSequence> = []
-    /// STO-1: each entry that discarded all messages before it, with the entry's acceptance; empty unless
-    /// `keepsReplaced`.
+    /// Each entry that discarded everything before it, and when it was accepted (STO-1); empty unless `keepsReplaced`.
     private var overflows: [(through: MessageSequence, at: Instant)] = []
     private let keepsReplaced: Bool
-    /// The last dropped entry: replaced, pushed out, or discarded (STO-1). Replaced and pushed-out entries do not
-    /// count if they are acknowledged, or up to `delivered`, because a connection has got them.
+    /// The last dropped entry: replaced, pushed out, or discarded (STO-1). Replaced and pushed-out ones don't count if
+    /// they are acknowledged, or up to `delivered`, because a connection has got them.
     package private(set) var droppedThrough: MessageSequence = .none
     private let delivered: LaneMarks
-    /// The sequence of the last added entry; before the first entry, `after`.
+    /// The last added entry's sequence; before the first, `after`.
     package private(set) var through: MessageSequence
 
     /// - Parameters:
@@ -101,9 +100,9 @@ package struct MailboxReplay: Sendable {
             keepsUncounted: keepsUncounted, keepsReplaced: keepsReplaced)
     }
 
-    /// STO-1, STO-2: number of discarded messages unknown to the device.
+    /// How many discarded messages the device doesn't know of (STO-1, STO-2).
     package var discardedCount: UInt64 { (overflow?.count ?? 0) + inactive.count }
-    /// The last entry with discards unknown to the device.
+    /// The last entry with discards that the device doesn't know of.
     package var discardedThrough: MessageSequence {
         if inactive.count > 0 { return inactive.through }
         return discardedCount > 0 ? overflow!.through : .none
@@ -116,7 +115,7 @@ package struct MailboxReplay: Sendable {
             && droppedThrough == .none
     }
 
-    /// Whether a stored message can be replaced by a later entry.
+    /// Whether a later entry can replace a stored message.
     package var hasCollapsible: Bool {
         !collapsible.isEmpty || opaque.contains { $0.content != .opaque(topic: nil) }
     }
@@ -136,7 +135,7 @@ package struct MailboxReplay: Sendable {
         }
     }
 
-    /// Messages stored at `now`, in no order. Messages acknowledged out of order are among them.
+    /// Messages stored at `now`, in no order, including those acknowledged out of order.
     package mutating func stored(at now: Instant) -> [LogEntry] {
         expire(now)
         return uncounted.filter { $0.expires > now } + counted + collapsible
@@ -157,19 +156,19 @@ package struct MailboxReplay: Sendable {
         }
     }
 
-    /// STO-1: whether an absence may have discarded messages, by the number of plain messages.
+    /// Whether an absence may have discarded messages, judging by the number of plain ones (STO-1).
     package var mayHaveDiscarded: Bool {
         limits.storedPerInstanceMax > 0
             && (counted.count + uncounted.count + opaque.count > limits.storedPerInstanceMax
                 || !pushedOut.isEmpty)
     }
 
-    /// STO-1: whether an entry was discarded before its expiry, if the entry was not replaced. Needs `keepsReplaced`.
+    /// Whether an entry was discarded before its expiry, if it was not replaced (STO-1). Needs `keepsReplaced`.
     package func isDiscarded(_ entry: LogEntry) -> Bool {
         overflows.first { $0.through >= entry.sequence }.map { entry.expires > $0.at } ?? false
     }
 
-    /// Messages to be delivered at `now`, in the order of sequences.
+    /// Messages to deliver at `now`, in order.
     package mutating func left(at now: Instant) -> [LogEntry] {
         var left = stored(at: now).filter { !$0.isAcknowledged }
         left.sort { $0.sequence < $1.sequence }

@@ -64,7 +64,7 @@ package enum Authentication {
         in storage: borrowing Transaction
     ) throws -> (project: Project, instance: Instance, state: MailboxState) {
         let token = try Token(validating: text)
-        // An unknown project has no such token either. The answer must not tell one from the other (REG-10).
+        // An unknown project has no such token either. The answer must not tell the two cases apart (REG-10).
         guard let project = try storage.projects.project(id: projectID),
             let place = try storage.instances.locate(token)
                 ?? storage.instances.locateFormer(token),

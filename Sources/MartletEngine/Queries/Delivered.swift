@@ -7,8 +7,8 @@ package import MartletRows
 
 /// Answers to questions about delivered messages (MSG-10).
 package enum Delivered {
-    /// Counts the recipients with an acknowledgement of a message.
-    /// - Returns: the number; 0 also for a scheduled message, or for a message unknown to the store.
+    /// Counts the recipients that have acknowledged a message.
+    /// - Returns: how many; also 0 for a scheduled message, or one that the store doesn't know.
     package static func count(
         of number: UInt64, in project: ProjectNumber,
         _ storage: borrowing Transaction

@@ -7,7 +7,7 @@ package import MartletBase
 package import MartletBits
 import MartletRows
 
-/// The recipients of a message that is not sent.
+/// The recipients of a message that isn't sent.
 package enum Reach {
     /// The recipients at this instant, before quotas.
     /// - Parameter limits: the broker's limits.

@@ -92,7 +92,7 @@ extension Engine {
         return .bridgeChanged(.keys(project.number))
     }
 
-    /// REP-1: counts the refusal as the outcome of the message for the instance, and its reason for the report.
+    /// Counts the refusal as the message's outcome for the instance, and the reason for the report (REP-1).
     private func refuse(
         _ refusal: BridgeRefusal, now: Instant, _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
@@ -107,7 +107,7 @@ extension Engine {
         return .done
     }
 
-    /// A new instance has an address that no other instance has.
+    /// Refuses a new instance whose address another one has.
     func refusal(
         of address: BridgeAddress, for new: NewInstance, in project: Project,
         _ storage: borrowing Transaction

@@ -8,7 +8,7 @@ import MartletCondition
 import MartletRows
 
 extension Audiences {
-    /// The app of all recipients if it is known without a look at a set; else nil.
+    /// The app that all recipients have, if no set must be looked at to know; else nil.
     func onlyApp(of recipients: Recipients, in project: Project) -> AppNumber? {
         if project.nextApp.rawValue == 1 { return AppNumber(0) }
         guard case .one(let ordinal) = recipients, let lastInstance,
@@ -17,7 +17,7 @@ extension Audiences {
         return lastInstance.app
     }
 
-    /// The number of recipients by app.
+    /// How many recipients each app has.
     mutating func shares(
         of recipients: Recipients, in project: Project,
         _ storage: borrowing Transaction
@@ -45,7 +45,7 @@ extension Audiences {
         var shares: [AppNumber: UInt64] = [:]
         for index in 0..<set.view.blockCount {
             let block = set.view.block(at: index)
-            // An instance has one app, so the search ends when the apps' counts add up to the block's count.
+            // An instance has one app, so the search ends when the apps' counts add up to the block's.
             var left = block.count
             for (slot, app) in apps.enumerated() where left > 0 {
                 guard let found = blocks.nextBlock(slot: slot, from: block.block),

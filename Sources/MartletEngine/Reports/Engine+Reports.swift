@@ -9,11 +9,11 @@ import MartletCondition
 import MartletRows
 
 extension Engine {
-    /// REP-1: begins the report of a message, and counts the instances left out.
+    /// Begins a message's report, and counts the instances left out (REP-1).
     /// - Parameters:
-    ///   - distribution: the distribution within quotas; nil: no recipient gets the message.
-    ///   - recipients: the message's recipients before quotas.
-    ///   - ended: variants that ended before the message was sent. Their recipients are others than `recipients`.
+    ///   - distribution: within quotas; nil if nobody gets the message.
+    ///   - recipients: before quotas.
+    ///   - ended: variants that ended before the message was sent. Their recipients aren't among `recipients`.
     mutating func beginReport(
         of message: StoredMessage, _ distribution: Distribution?, among recipients: Recipients?,
         beside ended: EndedVariants?, in project: Project, _ storage: borrowing Transaction
@@ -45,13 +45,13 @@ extension Engine {
             report.shares = shares.counts.map { NewReport.Share(app: $0.key, counts: $0.value) }
             report.missed = shares.missed
         }
-        // REP-3: a message without recipients has a report too, and no counts of its day.
+        // A message without recipients has a report too, but no counts of its day (REP-3).
         guard isKept || !report.shares.isEmpty else { return }
         try storage.reports.begin(
             report, in: project.number, keptMax: limits.reportsPerProjectMax)
     }
 
-    /// Counts recipients some of whom do not wait for the message.
+    /// Counts recipients some of whom don't wait for the message.
     private mutating func count(
         _ recipients: Recipients, within distribution: Distribution?, in project: Project,
         _ storage: borrowing Transaction, in shares: inout OutcomeShares
@@ -134,7 +134,7 @@ extension Audiences {
 }
 
 extension MartletError {
-    /// REP-2: the earlier message has no report.
+    /// The earlier message has no report (REP-2).
     static var noEarlierReport: MartletError {
         MartletError(
             .notFound,
@@ -145,10 +145,10 @@ extension MartletError {
     }
 }
 
-/// The first counts of a report that is not of waiting instances alone.
+/// The first counts of a report, if not all its instances wait.
 private struct OutcomeShares {
     var counts: [AppNumber: ReportCounts] = [:]
-    /// Disjoint sets of instances that do not get the message.
+    /// Disjoint sets of instances that don't get the message.
     var missed: [Recipients] = []
 
     mutating func add(_ event: ReportEvent, _ shares: [AppNumber: UInt64]) {
@@ -164,7 +164,7 @@ extension Distribution {
 }
 
 extension Recipients {
-    /// The recipients outside of `others`, as an array of at most one element; empty if no recipient is left.
+    /// The recipients that aren't in `others`, as an array of at most one element.
     fileprivate func without(_ others: Recipients) -> [Recipients] {
         switch (self, others) {
         case (.one, _): return others.count == 0 ? [self] : []

@@ -26,13 +26,13 @@ package struct NewReport: Sendable {
         }
     }
 
-    /// The message's sequence; nil: the message counts for its day only, without a report.
+    /// The message's sequence; nil if it counts for its day only, without a report.
     package var sequence: MessageSequence?
     /// The number in the message ID.
     package var number: UInt64
-    /// Acceptance of the message. The message counts on the day of the acceptance.
+    /// When it was accepted, which is the day that it counts for.
     package var accepted: Instant
-    /// Counts by app of the instances.
+    /// Counts by the instances' app.
     package var shares: [Share]
     /// Disjoint sets of instances left out: over their quota, or inactive.
     package var missed: [Recipients]
@@ -49,16 +49,15 @@ package struct NewReport: Sendable {
     }
 }
 
-/// REP-1: messages that loops queued for connections since the last report.
+/// Messages that loops queued for connections since the last report (REP-1).
 package struct SentCount: Sendable, Hashable {
     /// Project of the messages.
     package var project: ProjectNumber
-    /// nil: `count` is over all messages, for the instances of `app`. Otherwise `count` is of a single message, over
-    /// all apps.
+    /// nil if `count` is over all messages, for the instances of `app`; otherwise it is one message's, over all apps.
     package var sequence: MessageSequence?
     /// App of the instances; 0 if `sequence` is set.
     package var app: AppNumber
-    /// Messages, counted once for each connection.
+    /// Messages, counted once per connection.
     package var count: UInt64
 
     package init(

@@ -13,8 +13,8 @@ package struct MessageReport: Sendable, Hashable {
     package var accepted: Instant
     /// Instances by outcome and event.
     package var counts: ReportCounts
-    /// Pending instances with a mailbox that was not looked into, because too many instances are pending. Some of
-    /// them may have an outcome already. Mostly 0.
+    /// Pending instances whose mailboxes were not looked into, because there are too many. Some may have an outcome
+    /// already. Mostly 0.
     package var unsettledCount: UInt64
     /// GW-11: why push services refused the message, in the order of services and reasons.
     package var refusals: [RefusalCount] = []
@@ -29,8 +29,8 @@ package struct MessageReport: Sendable, Hashable {
     }
 }
 
-/// REP-1: the outcomes of a day's messages for the instances of an app. A message counts on the day of its
-/// acceptance; sent, displayed and opened count on the day of the event.
+/// What became of a day's messages for the instances of an app (REP-1). A message counts on the day of its acceptance;
+/// sent, displayed and opened count on their own day.
 package struct DayReport: Sendable, Hashable {
     /// Days since 1970-01-01, UTC.
     package var day: UInt32
@@ -46,7 +46,7 @@ package struct DayReport: Sendable, Hashable {
     }
 }
 
-/// REP-1: outcomes that are certain but not counted yet, by day and app.
+/// Outcomes that are certain but not counted yet, by day and app (REP-1).
 package struct DueOutcomes: Sendable {
     private struct Place: Hashable {
         var day: UInt32
@@ -81,7 +81,7 @@ extension Instant {
 
 /// Answers to questions about reports.
 package enum Reports {
-    /// REP-1: the report of a message, exact at the instant of the snapshot.
+    /// A message's report, exact at the instant of the snapshot (REP-1).
     /// - Returns: nil if the project has no report of the message.
     package static func message(
         _ number: UInt64, in project: ProjectNumber, limits: MailboxLimits, now: Instant,

@@ -29,16 +29,17 @@ extension Engine {
     /// connections, and as many due rows.
     private static let sendsPerStep = 64
     private static let rowsPerStep = 1024
-    /// Bounds on the rows of a step while commands wait: `rowsPerCommand` for each command, at least
-    /// `rowsPerHurriedStep`, at most `rowsPerStep`.
+    /// Bounds on a step's rows while commands wait: `rowsPerCommand` for each, at least `rowsPerHurriedStep`, at most
+    /// `rowsPerStep`.
     private static let rowsPerHurriedStep = 256
     private static let rowsPerCommand = 16
-    /// REG-8: rows of a step that stand for the unregistration of one instance of a deleted app.
+    /// Unregistering one instance of a deleted app counts as so many rows of a step (REG-8).
     private static let rowsPerInstance = 32
 
     /// Does a bounded part of the work that is due. Call it before each batch of commands, in the same transaction, and at
     /// least once a second.
-    /// - Parameter commandCount: how many commands the batch has. The more, the more rows, so that due work keeps up.
+    /// - Parameter commandCount: how many commands the batch has. The more, the more rows, or due work couldn't keep
+    ///   up.
     /// - Throws: `StorageError` if the store fails. Then abandon the transaction.
     package mutating func advance(
         now: Instant, commandCount: Int = 0, in storage: borrowing Transaction

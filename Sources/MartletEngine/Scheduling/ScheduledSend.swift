@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The form of a waiting message in the store, which keeps the bytes without looking into them. Little-endian. Rests
-// on Command.
+// How a waiting message is stored; the store keeps the bytes without looking into them. Little-endian. Rests on
+// Command.
 //
 //     u8 version (1 or 2) ‖ u8 target kind ‖ text target ‖ u8 flags (1: wants receipts, 2: an earlier message's
 //     number follows) ‖ [u64 number] ‖ u8 variants, each
@@ -9,9 +9,8 @@
 //     u8 collapse (0 none, 1 app, 2 named) ‖ text key ‖ u8 restricted? ‖ text package name ‖ text body
 //     ‖ from version 2 on, u32 addressees, each u8 0, or u8 1 ‖ u32 ordinal ‖ u64 holder
 //
-// The addressees belong to the target's tokens, in order. A message of version 1 has no addressees, so its tokens are
-// looked up at sending. A text is a u32 length and as many bytes. The text of several targets is a concatenation of
-// targets, each with its kind.
+// The addressees belong to the target's tokens, in order. Version 1 has none, so the tokens are looked up at sending. A
+// text is a u32 length and as many bytes. The text of several targets is their concatenation, each with its kind.
 
 import MartletBase
 import MartletRows

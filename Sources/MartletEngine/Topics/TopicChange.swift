@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The result of a topic request, and the progress of a request that several transactions apply. Pure.
+// The result of a topic request, and how far one has come that several transactions apply. Pure.
 
 package import MartletBase
 
-/// TOP-4: the result of a topic request, with an entry for each failed item.
+/// The result of a topic request, with an entry for each failed item (TOP-4).
 package struct TopicChangeResult: Sendable, Hashable {
     /// An item of the request that failed.
     package struct Failure: Sendable, Hashable {
@@ -30,18 +30,18 @@ package struct TopicChangeResult: Sendable, Hashable {
     }
 }
 
-/// TOP-4: the progress of a request that several transactions apply. Later commands of the project wait for the end
-/// of the request. After a crash the sender has no answer, and may repeat the request.
+/// How far a request has come that several transactions apply (TOP-4). The project's later commands wait for its end.
+/// After a crash the sender has no answer, and may repeat it.
 package struct TopicChangeProgress: Sendable, Hashable {
     /// Tokens that earlier transactions have applied.
     package var doneCount = 0
     /// The result for the tokens that earlier transactions have applied.
     package var result = TopicChangeResult(successCount: 0, failures: [])
-    /// The order in which tokens are applied, as indexes of tokens; empty: the order of the request.
+    /// The order in which tokens are applied, by index; empty: that of the request.
     package var order: [UInt16] = []
-    /// Tokens that one transaction may apply.
+    /// Most tokens for one transaction.
     package var stepMax = Int.max
 
-    /// Makes the progress of a request of which no transaction has applied a part.
+    /// Makes the progress of a request of which nothing is applied.
     package init() {}
 }

@@ -60,14 +60,15 @@ package final class UpstreamBook: Sendable {
         var destination: Destination
         /// Messages handed to the listener and not acknowledged.
         var held: Set<UInt64> = []
-        /// When the terms end, in the order of handing. May contain acknowledged messages, but none whose term has ended.
+        /// When the terms end, in the order of handing. May contain acknowledged messages, but none whose term has
+        /// ended.
         var terms: [(number: UInt64, ends: Instant)] = []
-        /// Whether the listener gets no further message.
+        /// Whether the listener gets nothing more.
         var isRetired = false
 
         var room: Int { isRetired ? 0 : max(0, Limits.upstreamWindow - held.count) }
 
-        /// Forgets the messages of the listener.
+        /// Forgets the listener's messages.
         mutating func forget() {
             held = []
             terms = []
@@ -114,9 +115,9 @@ package final class UpstreamBook: Sendable {
         var listenersEver: UInt64 = 0
         /// Projects with work for `handOut`.
         var due: Set<ProjectNumber> = []
-        /// The instant of the last check of terms.
+        /// When the terms were last checked.
         var looked = Instant(millisecondsSince1970: 0)
-        /// OPS-7: whether another node hands out, and the changes that it has not been told of.
+        /// Whether another node hands out, and what it hasn't been told of yet (OPS-7).
         var isRelaying = false
         var changes: [Change] = []
 
@@ -129,9 +130,9 @@ package final class UpstreamBook: Sendable {
         }
     }
 
-    /// Bound on a project's messages in a call, so that the committer can turn to other work.
+    /// Most messages of a project in a call, so the committer can turn to other work.
     private static let perTurnMax = 256
-    /// Time between two checks of terms, in milliseconds.
+    /// Milliseconds between two checks of terms.
     private static let lookMilliseconds: Int64 = 1000
 
     private let state = Mutex(State())
@@ -226,7 +227,7 @@ package final class UpstreamBook: Sendable {
         }
     }
 
-    /// OPS-7: the listeners of this node, for a node that hands out and knows of none.
+    /// This node's listeners, for a node that hands out and knows of none (OPS-7).
     package func beginRelay() -> [Change] {
         state.withLock { state in
             state.changes = []
@@ -238,7 +239,7 @@ package final class UpstreamBook: Sendable {
         }
     }
 
-    /// OPS-7: the changes since the last call.
+    /// The changes since the last call (OPS-7).
     package func takeChanges() -> [Change] {
         state.withLock { state in
             defer { if !state.changes.isEmpty { state.changes = [] } }
@@ -246,8 +247,8 @@ package final class UpstreamBook: Sendable {
         }
     }
 
-    /// OPS-7: messages have come for a listener of this node.
-    /// - Returns: the way to the listener; nil: the listener has left.
+    /// Messages have come for a listener of this node (OPS-7).
+    /// - Returns: the way to it; nil if it has left.
     package func relayed(_ numbers: [UInt64], to number: UInt64) -> Destination? {
         state.withLock { state in
             guard state.isRelaying, var listener = state.listeners[number] else { return nil }
@@ -397,11 +398,11 @@ package final class UpstreamBook: Sendable {
             let isThere = Set(found.again.map(\.number))
             for message in again.keys where !isThere.contains(message) {
                 Self.forget(message, &project, &state.listeners)
-                // The missing message leaves room for another message.
+                // The missing message leaves room for another.
                 state.due.insert(number)
             }
             for message in found.again {
-                // Otherwise the listener has left, and the message is returned.
+                // Otherwise the listener has left, and the message was returned.
                 guard let number = again[message.number],
                     let listener = state.listeners[number]
                 else { continue }
@@ -494,7 +495,7 @@ package final class UpstreamBook: Sendable {
 
         var hasRoom: Bool { room > 0 }
 
-        /// - Returns: the message's new listener; nil if each listener with room has had the message before.
+        /// - Returns: the message's new listener; nil if each that has room has had it before.
         mutating func give(
             _ message: UInt64, _ project: inout Project, _ listeners: inout [UInt64: Listener],
             _ now: Instant

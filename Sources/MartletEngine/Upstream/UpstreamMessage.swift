@@ -62,7 +62,7 @@ package struct UpstreamAcceptance: Sendable, Hashable {
     package var number: UInt64
     /// Whether a sender is to get the message. False for a repeated message ID, and for a message to a group.
     package var isForSenders: Bool
-    /// The message, if the store does not keep the message; else nil.
+    /// The message, if the store doesn't keep it; else nil.
     package var passing: UpstreamMessage?
 
     package init(
@@ -77,7 +77,7 @@ package struct UpstreamAcceptance: Sendable, Hashable {
 
 /// A device's message for a sender.
 package struct UpstreamMessage: Sendable, Hashable {
-    /// The message's number among the messages of the project's devices. Senders acknowledge messages by this number.
+    /// The message's number among those of the project's devices, by which senders acknowledge it.
     package var number: UInt64
     /// The instance's present token, or the last token known.
     package var token: Token
@@ -163,7 +163,7 @@ extension UpstreamMessage {
 
     // MARK: Reading
 
-    /// A request of the book to read messages.
+    /// What the book wants to read.
     package struct Wanted: Sendable, Hashable {
         /// Project of the messages.
         package var project: ProjectNumber
@@ -171,10 +171,10 @@ extension UpstreamMessage {
         package var numbers: [UInt64]
         /// New messages: at most `limit` with numbers above `after`.
         package var after: UInt64
-        /// Bound on new messages, so 0 reads no new messages.
+        /// Most new messages; 0 reads none.
         package var limit: Int
 
-        /// Requests old messages by number and new messages above `after`. By default, nothing is requested.
+        /// Wants old messages by number, and new ones above `after`. By default, none.
         package init(
             project: ProjectNumber, numbers: [UInt64] = [], after: UInt64 = 0, limit: Int = 0
         ) {
@@ -202,7 +202,7 @@ extension UpstreamMessage {
         package var hasMore: Bool
     }
 
-    /// Reads the messages that the book requests. Expired and taken messages are left out.
+    /// Reads what the book wants. Expired and taken messages are left out.
     package static func find(
         _ wanted: Wanted, now: Instant, _ storage: borrowing Transaction
     ) throws(StorageError) -> Found {

@@ -11,7 +11,7 @@ package enum RateGrant {
     case everyone
     /// These recipients. The others are over a limit.
     case some(Recipients)
-    /// The only recipient is over a limit for so many milliseconds.
+    /// The only recipient is over a limit for this long.
     case nobody(retryMilliseconds: UInt64)
 }
 

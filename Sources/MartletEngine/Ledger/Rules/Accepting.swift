@@ -16,7 +16,7 @@ package struct Accepting: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Stores a message for its recipients until an acknowledgement, a replacement, a discard or the expiry.
+    /// Stores a message for its recipients until it is acknowledged, replaced, discarded, or expires.
     package func append(
         _ message: StoredMessage, recipients: Recipients, in project: ProjectNumber
     ) throws(StorageError) {
@@ -61,7 +61,7 @@ package struct Accepting: Ledger {
         }
     }
 
-    /// STO-2: records until `expires` the recipients for whom a message was discarded.
+    /// Keeps until `expires` for whom a message was discarded (STO-2).
     package func appendDiscarded(
         _ sequence: MessageSequence, accepted: Instant, expires: Instant, recipients: Recipients,
         in project: ProjectNumber
@@ -125,13 +125,13 @@ package struct Accepting: Ledger {
         }
     }
 
-    /// The number of inbox rows searched for the replaced message, from the latest back.
+    /// How many inbox rows to search for the replaced message, from the latest back.
     private static let replacedLookback = 32
 
-    /// The count of replaced messages among the searched rows that makes the instance due for settling.
+    /// At so many replaced messages among these the instance is due for settling.
     private static let replacedMax = 16
 
-    /// MSG-11: the count of inbox rows at which an absent instance is settled after an opaque message.
+    /// At so many inbox rows an absent instance is settled after an opaque message (MSG-11).
     private static let opaqueRowsMax = 128
 
     /// Gets an absent instance settled soon if it has many rows (STO-1). Opaque messages push out the oldest one by one, and
@@ -153,7 +153,7 @@ package struct Accepting: Ledger {
         if count == Self.opaqueRowsMax { try putSettlement(of: ordinal, in: project) }
     }
 
-    /// Makes an instance due for settling. At most one row per instance, because the time is always 0.
+    /// Makes an instance due for settling. It has at most one such row, because the time is always 0.
     private func putSettlement(
         of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) {
@@ -164,7 +164,7 @@ package struct Accepting: Ledger {
             [])
     }
 
-    /// COL-1: drops the body of the message replaced by a new message for one instance.
+    /// Drops the body of the message that a new one for one instance replaces (COL-1).
     /// - Parameter digest: of the collapse key or topic; 0 stands for the app's key.
     func dropReplaced(
         by message: StoredMessage, _ digest: UInt64, for ordinal: Ordinal,
@@ -181,7 +181,7 @@ package struct Accepting: Ledger {
         let key = Key.log(LogRow(found), in: project)
         guard let bytes = try raw.get(.messages, key) else { return }
         let record = try MessageRecord(bytes)
-        // TTL-3: a message whose time was over is not replaced, though the end of its time was not handled yet.
+        // A message whose time is over isn't replaced, even if its expiry hasn't been handled yet (TTL-3).
         guard try record.expires() > message.accepted else { return }
         try raw.put(.messages, key, try record.dropped(expiring: nil))
         try raw.put(.inbox, .inbox(ordinal, found, in: project), InboxRow.replaced(digest))

@@ -40,8 +40,8 @@ package struct Acknowledging: Ledger {
             for (from, one) in waiting {
                 let isWhole = budget.isWhole(one)
                 guard isWhole || budget.hasRoom(one.project) else {
-                    // The absence ends with the list in HELLO, and not with the news of the connection, which comes
-                    // before the rest.
+                    // The absence ends with the list in HELLO, not with the news of the connection, which comes before
+                    // the rest.
                     if one.arrival != nil, try instanceRow(one) != nil {
                         try endAbsence(one, now: now, limits: limits)
                     }
@@ -62,8 +62,8 @@ package struct Acknowledging: Ledger {
         return later
     }
 
-    /// - Parameter isWhole: whether the whole acknowledgement is applied in one step.
-    /// - Returns: the part left for another step; nil if no part is left.
+    /// - Parameter isWhole: whether all of it is applied in one step.
+    /// - Returns: what is left for another step; nil if nothing is.
     private func acknowledge(
         _ acknowledgement: Acknowledgement, isWhole: Bool, now: Instant, limits: MailboxLimits,
         _ budget: inout AcknowledgingBudget
@@ -161,8 +161,7 @@ package struct Acknowledging: Ledger {
         return isDone ? nil : acknowledgement.rest(behind: single.count)
     }
 
-    /// The row of the acknowledging instance. nil: the instance left before this transaction, or the ordinal has another
-    /// holder.
+    /// The acknowledging instance's row; nil if it left before this transaction, or the ordinal has another holder.
     private func instanceRow(
         _ acknowledgement: Acknowledgement
     ) throws(StorageError) -> UnsafeRawBufferPointer? {
@@ -174,7 +173,7 @@ package struct Acknowledging: Ledger {
         return instance
     }
 
-    /// Ends the lost connection of an instance that arrives or departs, and the absence of an instance that arrives.
+    /// Ends the lost connection of an instance that arrives or departs, and the absence of one that arrives.
     private func endAbsence(
         _ acknowledgement: Acknowledgement, now: Instant, limits: MailboxLimits
     ) throws(StorageError) {
@@ -194,7 +193,7 @@ package struct Acknowledging: Ledger {
         try mailboxes.put(state, after: before, of: ordinal, in: project)
     }
 
-    /// Removes the rows of single acknowledgements that the start of the log has passed.
+    /// Removes single acknowledgements that the log's start has passed.
     private func removeSingles(
         of taker: Taker, through start: MessageSequence
     ) throws(StorageError) {
@@ -204,7 +203,7 @@ package struct Acknowledging: Ledger {
         }
     }
 
-    /// Writes and counts single acknowledgements of entries in the log. A repeated acknowledgement changes nothing.
+    /// Writes and counts single acknowledgements of log entries. Repeating one changes nothing.
     private func putSingles(
         _ single: [UInt64], by taker: Taker, _ state: MailboxState, as event: ReportEvent,
         now: Instant
@@ -220,8 +219,8 @@ package struct Acknowledging: Ledger {
         }
     }
 
-    /// GW-11: ends a message for an instance, because a push service refused the message for good.
-    /// - Returns: whether the message waited for the instance, so that the refusal is its outcome.
+    /// Ends a message for an instance, because a push service has refused it for good (GW-11).
+    /// - Returns: whether it waited for the instance, so the refusal is its outcome.
     package func refuse(
         _ sequence: MessageSequence, for instance: Instance, now: Instant
     ) throws(StorageError) -> Bool {
@@ -238,7 +237,7 @@ package struct Acknowledging: Ledger {
         return wasWaiting
     }
 
-    /// The sequence of an instance's first row in `inbox` or in `acknowledged`.
+    /// The sequence of an instance's first row in `inbox` or `acknowledged`.
     private func firstRow(
         _ table: Table, of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> MessageSequence? {
@@ -249,7 +248,7 @@ package struct Acknowledging: Ledger {
         return entry.key.instanceSequence
     }
 
-    /// The sequence up to which the marks of an instance may move in this step; nil if they may not move.
+    /// How far an instance's marks may move in this step; nil if not at all.
     private func admit(
         _ marks: LaneMarks, by taker: Taker, _ state: MailboxState,
         _ budget: inout AcknowledgingBudget
@@ -276,7 +275,7 @@ package struct Acknowledging: Ledger {
         return last < end ? last : everything
     }
 
-    /// The sequence up to which a step may delete inbox rows: at most `rowsMax` rows.
+    /// How far a step may delete inbox rows: at most `rowsMax` of them.
     private func inboxEnd(
         of taker: Taker, behind start: MessageSequence, through end: MessageSequence,
         rowsMax: Int
@@ -296,7 +295,7 @@ package struct Acknowledging: Ledger {
         return end
     }
 
-    /// The last of the stream IDs that is a notice of discards; nil if no stream ID is a notice.
+    /// The last stream ID that is a notice of discards; nil if none is.
     private func notice(
         among single: [UInt64], of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> MessageSequence? {
@@ -326,7 +325,7 @@ package struct Acknowledging: Ledger {
         return RecipientSetView.contains(ordinal, in: blob) ?? false
     }
 
-    /// Whether the log of an instance has a message, or a notice, with a sequence. A device can send any number.
+    /// Whether an instance's log has a message or notice of this sequence. A device can send any number.
     private func isLogged(
         _ sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
@@ -342,8 +341,8 @@ package struct Acknowledging: Ledger {
     }
 
     /// Counts a single acknowledgement of an entry in the instance's log.
-    /// - Parameter wanted: what becomes of a message whose time is not over.
-    /// - Returns: whether the message was counted as `wanted`.
+    /// - Parameter wanted: what becomes of a message whose time isn't over.
+    /// - Returns: whether it was counted as `wanted`.
     private func countSingle(
         _ sequence: MessageSequence, by taker: Taker, _ state: MailboxState,
         as wanted: ReportEvent, now: Instant
@@ -370,7 +369,7 @@ package struct Acknowledging: Ledger {
         return event == wanted
     }
 
-    /// Whether a message was given to an instance, or will be given. A notice of a discard does not count.
+    /// Whether a message was given to an instance, or will be. A notice of discards doesn't count.
     private func isGiven(
         _ sequence: MessageSequence, to taker: Taker
     ) throws(StorageError) -> Bool {

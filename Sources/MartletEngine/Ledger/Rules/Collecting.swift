@@ -19,25 +19,25 @@ package struct Collecting: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// The longest time from a new blob to a collection, and between collections that leave blobs, in seconds: a day.
+    /// Longest time from a new blob to a collection, and between collections that leave blobs, in seconds: a day.
     private static let restSeconds: Int64 = 86_400
 
-    /// The least bytes for which a blob counts, because its message has other rows too.
+    /// A blob counts as at least so many bytes, because its message has other rows too.
     private static let blobBytesMin: UInt64 = 1024
 
-    /// The least bytes of new blobs that begin a collection before a day is over.
+    /// With fewer bytes of new blobs, no collection begins before a day is over.
     private static let freshMin: UInt64 = 256 * blobBytesMin
 
     /// How many bytes of new blobs per instance to wait for, because a collection looks at every instance.
     private static let freshPerInstance: UInt64 = 8
 
-    /// Instances that are read between two checks of the budget.
+    /// Instances to read between two checks of the budget.
     private static let batchMax = 256
 
-    /// The most blobs that are counted. Counting them takes less than a millisecond.
+    /// Most blobs to count, which takes less than a millisecond.
     private static let blobsCounted = 16_384
 
-    /// Notes that a blob came, or that the message of a blob expired.
+    /// Notes that a blob came, or that its message expired.
     func noteBlob(of bytes: Int, in project: ProjectNumber, now: Instant) {
         let before = tally?.blobs[project]?.bytes ?? 0
         tally?.blobs.set((before + max(UInt64(bytes), Self.blobBytesMin), now), of: project)
@@ -73,7 +73,7 @@ package struct Collecting: Ledger {
         return try CollectionRow(found)
     }
 
-    /// Writes the row of a collection, and the matching row in `due`.
+    /// Writes a collection's row, and the matching one in `due`.
     private func put(
         _ row: CollectionRow, due: Instant, in project: ProjectNumber
     ) throws(StorageError) {
@@ -147,7 +147,7 @@ package struct Collecting: Ledger {
                     try raw.put(.live, key, [])
                     if row.phase == .markingCounted, row.left > 0 { row.left -= 1 }
                 }
-                // End early when every blob is marked. Mostly the first absent instance needs all blobs.
+                // End early when every blob is marked. Mostly the first absent instance needs all.
                 if row.phase == .markingCounted, row.left == 0 {
                     row.phase = .deleting
                     row.position = 0
@@ -170,7 +170,7 @@ package struct Collecting: Ledger {
         }
     }
 
-    /// The number of blobs; nil if there are more than `blobsCounted`.
+    /// How many blobs there are; nil if more than `blobsCounted`.
     private func blobCount(
         through last: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> UInt64? {
@@ -253,8 +253,7 @@ package struct Collecting: Ledger {
         }
     }
 
-    /// The first blob from a position on. A position is twice the sequence, plus 1 for the row of discarded
-    /// recipients.
+    /// The first blob from a position on. That is twice the sequence, plus 1 for the row of discarded recipients.
     private func blob(
         from position: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> (LogRow, bytes: Int)? {

@@ -22,8 +22,8 @@ package struct Departing: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Deletes the tokens, record, mailbox, receipts and message IDs of an instance. The caller removes the instance
-    /// from its sets, except for the inactive set.
+    /// Deletes an instance's tokens, record, mailbox, receipts and message IDs. The caller removes it from its sets,
+    /// except the inactive one.
     package func remove(
         _ instance: Instance, now: Instant, limits: MailboxLimits
     ) throws(StorageError) {
@@ -42,7 +42,7 @@ package struct Departing: Ledger {
         try upstream.removeIDs(of: instance.ordinal, in: instance.project)
     }
 
-    /// Deletes all rows of a mailbox, because another instance may soon have the ordinal.
+    /// Deletes all of a mailbox's rows, because another instance may soon have the ordinal.
     func removeMailbox(
         of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) {
@@ -58,7 +58,7 @@ package struct Departing: Ledger {
         try deleteAll(.acknowledged, under: key)
     }
 
-    /// Counts the outcomes of the messages in the log of an instance that leaves.
+    /// Counts what became of the messages in the log of an instance that leaves.
     func countLeft(
         by instance: Instance, now: Instant, limits: MailboxLimits
     ) throws(StorageError) {

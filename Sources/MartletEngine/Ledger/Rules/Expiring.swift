@@ -8,7 +8,7 @@ import MartletBase
 import MartletBits
 import MartletRows
 
-/// Removes expired messages, and counts the instances without the message.
+/// Removes expired messages, and counts who didn't get them.
 package struct Expiring: Ledger {
     package let context: LedgerContext
     private var collecting: Collecting { Collecting(context) }
@@ -23,10 +23,10 @@ package struct Expiring: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Instances whose check costs as much as one row of a step.
+    /// Checking so many instances costs as much as one row of a step.
     private static let ordinalsPerRow = 64
 
-    /// Counts the outcomes of the recipients that did not take an expired fanout, in bounded steps.
+    /// Counts the outcomes of recipients that did not take an expired fanout, in bounded steps.
     /// - Returns: whether all recipients were looked at.
     func close(
         _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, now: Instant,
@@ -63,7 +63,7 @@ package struct Expiring: Ledger {
         return false
     }
 
-    /// - Returns: the number of log entries that were looked at.
+    /// - Returns: how many log entries were looked at.
     private func close(
         _ row: LogRow, _ record: MessageRecord, for ordinal: Ordinal, mayBeDropped: Bool,
         in project: ProjectNumber, now: Instant, limits: MailboxLimits
@@ -102,7 +102,7 @@ package struct Expiring: Ledger {
     }
 
     /// Deletes a row of the log for all instances.
-    /// - Returns: the number of deleted inbox rows.
+    /// - Returns: how many inbox rows were deleted.
     func forget(
         _ row: LogRow, in project: ProjectNumber
     ) throws(StorageError) -> Int {
@@ -117,7 +117,7 @@ package struct Expiring: Ledger {
         return owners.count
     }
 
-    /// TTL-3: handles the expiry of a message.
+    /// Handles a message's expiry (TTL-3).
     /// - Returns: whether all recipients were looked at.
     func expire(
         _ row: LogRow, in project: ProjectNumber, now: Instant, limits: MailboxLimits,
@@ -145,15 +145,15 @@ package struct Expiring: Ledger {
         return true
     }
 
-    /// - Returns: the number of rows that were looked at.
+    /// - Returns: how many rows were looked at.
     private func expireFew(
         _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, now: Instant,
         limits: MailboxLimits
     ) throws(StorageError) -> Int {
         let owners = try record.owners()
         if record.flags.contains(.isDropped) {
-            // A dropped message was cancelled, or replaced by another message for its only recipient. In the latter
-            // case the inbox row tells of the replacement.
+            // A dropped message was cancelled, or another one replaced it for its only recipient. In that case its
+            // inbox row says so.
             tally?.cancelled.insert(
                 ReportTally.Message(project: project, sequence: row.sequence))
         }
@@ -185,17 +185,16 @@ package struct Expiring: Ledger {
         _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, limits: MailboxLimits
     ) throws(StorageError) -> Bool {
         try isAlone(record, in: project, limits: limits) { other, earlier in
-            // The outcome of an earlier message is open until its own expiry is handled, even if its time is over.
+            // An earlier message's outcome is open until its own expiry is handled, even if its time is over.
             other.sequence < row.sequence && !earlier.flags.contains(.isExpired)
         }
     }
 
-    /// Messages that `isAlone` looks at. Past this bound, the message is taken to have rivals.
+    /// Most messages that `isAlone` looks at. Past that, the message is taken to have rivals.
     private static let rivalLookup = 1024
 
-    /// Whether no mailbox rule can have tied a message's outcome to another message of the project: the project has no
-    /// more messages without a collapse key than an instance may store (STO-1), and a collapsible message has no
-    /// collapsible rival (COL-1, COL-3).
+    /// Whether no mailbox rule can have tied a message's outcome to another message: the project has no more messages
+    /// without a collapse key than an instance may store (STO-1), and a collapsible one has no rival (COL-1, COL-3).
     private func isAlone(
         _ record: MessageRecord, in project: ProjectNumber, limits: MailboxLimits,
         beside isRival: (LogRow, MessageRecord) -> Bool

@@ -13,13 +13,13 @@ struct Notices: Ledger {
 
     init(_ context: LedgerContext) { self.context = context }
 
-    /// The stream ID of the notice of new discards.
+    /// The stream ID for a notice of new discards.
     ///
     /// A cluster's store learns of another node's connection late, or never (OPS-7). Meanwhile that connection may deliver
     /// messages that the store discards. If the notice had the stream ID of one of them, the device would take the notice for
     /// the message, and acknowledging the message would acknowledge the notice.
-    /// - Returns: none if the notice can have the stream ID of the last discarded message. A lone broker's store lacks
-    ///   a connection only after a failed commit, and `Absences` finds those.
+    /// - Returns: none if the notice can have the last discarded message's. A lone broker's store lacks a connection
+    ///   only after a failed commit, and `Absences` finds those.
     func streamIDOfDiscards(in project: ProjectNumber) throws(StorageError) -> MessageSequence {
         guard try mailboxes.livingRuns() != nil else { return .none }
         return try ownStreamID(in: project)

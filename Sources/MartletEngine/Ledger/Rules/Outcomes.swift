@@ -23,8 +23,7 @@ package struct Outcomes: Ledger {
             of: taker.app, in: taker.project)
     }
 
-    /// The outcome of an entry that is not stored any more; nil if the outcome was counted before, or is never
-    /// counted.
+    /// The outcome of an entry that is no longer stored; nil if it was counted before, or is never counted.
     func outcome(
         of logged: LoggedRow, _ replay: borrowing MailboxReplay, for owner: Ordinal,
         in project: ProjectNumber, now: Instant
@@ -34,7 +33,7 @@ package struct Outcomes: Ledger {
             let bytes = try raw.get(.messages, .log(logged.row, in: project))
         else { return nil }
         let record = try MessageRecord(bytes)
-        // The expiry of the fanout has counted all recipients without an acknowledgement.
+        // The fanout's expiry has counted all recipients that had not acknowledged it.
         if record.flags.contains(.hasBlob), record.flags.contains(.isExpired) { return nil }
         if replay.pushedOut.contains(entry.sequence) { return .discardedTooMany }
         if replay.replaced.contains(entry.sequence) { return .collapsed }
@@ -47,8 +46,8 @@ package struct Outcomes: Ledger {
         return try ending(of: record, entry.sequence, expires: entry.expires, in: project)
     }
 
-    /// Why the time of a message ended at `expires` for an instance. A cancellation ends the time for all instances
-    /// whose time was not over before.
+    /// Why a message's time ended at `expires` for an instance. Cancelling ends it for all instances whose time wasn't
+    /// over before.
     func ending(
         of record: MessageRecord, _ sequence: MessageSequence, expires: Instant,
         in project: ProjectNumber
@@ -88,7 +87,7 @@ package struct Outcomes: Ledger {
     }
 
     /// Reads a log, and applies the mailbox rules to it.
-    /// - Parameter left: reduced by the rows that were looked at.
+    /// - Parameter left: reduced by the rows looked at.
     func read(
         _ owner: MailboxOwner, _ state: MailboxState, limits: MailboxLimits,
         scanned left: inout Int
@@ -105,7 +104,7 @@ package struct Outcomes: Ledger {
         return (rows, replay)
     }
 
-    /// Whether the closing of an expired fanout has already looked at an instance, while other instances remain.
+    /// Whether the closing of an expired fanout has already looked at an instance, and others remain.
     func isClosed(
         _ sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
@@ -113,7 +112,7 @@ package struct Outcomes: Ledger {
     }
 }
 
-/// The instance whose log entries are counted.
+/// Whose log entries are counted.
 struct Taker {
     let ordinal: Ordinal
     let app: AppNumber

@@ -19,24 +19,24 @@ struct Pass {
 struct PassedMarks: Hashable {
     let before: LaneMarks
     let after: LaneMarks
-    /// The passed messages lie behind `start` in the log, and not behind `end`.
+    /// The passed messages come after `start` in the log, up to `end`.
     let start: MessageSequence
     let end: MessageSequence
     /// Passed sequences that the instance had acknowledged singly before.
     let singles: Set<MessageSequence>
-    /// What becomes of the passed messages: acknowledged, or handed over to a push service (GW-11).
+    /// What becomes of them: acknowledged, or handed over to a push service (GW-11).
     var event = ReportEvent.acknowledged
 
-    /// Whether a recipient took a message with the movement.
+    /// Whether a recipient took a message with this movement.
     func takes(_ sequence: MessageSequence, _ variant: MessageRecord.Variant) -> Bool {
         sequence > start && variant.isBetween(before, after, sequence)
             && (singles.isEmpty || !singles.contains(sequence))
     }
 }
 
-/// The passes of one project, to be matched with the recipients of a fanout.
+/// One project's passes, to be matched with a fanout's recipients.
 struct PassTable {
-    /// The least instances of a cohort in a block that get a bitmap. Fewer are looked up singly.
+    /// So many instances of a cohort in a block get a bitmap. Fewer are looked up singly.
     private static let bitmapMin = 16
 
     /// The instances of an app whose marks moved alike.
@@ -51,7 +51,7 @@ struct PassTable {
         let number: UInt32
         /// Positions in the block, ascending.
         var bits: [UInt16]
-        /// The offset of the bitmap in `words`; nil if the block has few instances.
+        /// Where the bitmap is in `words`; nil if the block has few instances.
         var bitmap: Int?
     }
 
@@ -123,7 +123,7 @@ struct PassTable {
         return ranges
     }
 
-    /// The number of instances of a cohort in a set. In a damaged set, only readable blocks count.
+    /// How many of a cohort are in a set. In a damaged set, only readable blocks count.
     func count(of cohort: Int, in set: CheckedRecipientSet) -> Int {
         var count = 0
         for block in cohorts[cohort].blocks {
@@ -139,7 +139,7 @@ struct PassTable {
         return count
     }
 
-    /// The instances of a cohort in a set.
+    /// Those of a cohort that are in a set.
     func members(of cohort: Int, in set: CheckedRecipientSet) -> [Ordinal] {
         cohorts[cohort].blocks.flatMap { block in
             let view = set.view(ofBlock: block.number) ?? .empty

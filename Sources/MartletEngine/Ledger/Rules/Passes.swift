@@ -8,7 +8,7 @@ import MartletBase
 import MartletBits
 import MartletRows
 
-/// Counts the messages passed by marks.
+/// Counts the messages that marks pass.
 package struct Passes: Ledger {
     package let context: LedgerContext
     private var outcomes: Outcomes { Outcomes(context) }
@@ -16,7 +16,7 @@ package struct Passes: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Counts the inbox messages passed by a movement of marks, and keeps the movement for `countPasses`.
+    /// Counts the inbox messages that a movement of marks passes, and keeps the movement for `countPasses`.
     /// - Parameters:
     ///   - event: `acknowledged`, or `handedOver`.
     ///   - inbox: whether the instance has inbox rows up to the new marks.
@@ -100,7 +100,7 @@ package struct Passes: Ledger {
         }
     }
 
-    /// - Returns: the number of fanouts that were looked at, and the number that were counted.
+    /// - Returns: how many fanouts were looked at, and how many counted.
     private func countFanouts(
         passedBy table: PassTable, in project: ProjectNumber, now: Instant
     ) throws(StorageError) -> (looked: Int, counted: Int) {
@@ -126,7 +126,7 @@ package struct Passes: Ledger {
         return (looked, counted)
     }
 
-    /// - Returns: whether the recipients include an instance that passed the fanout.
+    /// - Returns: whether a recipient has passed the fanout.
     private func count(
         _ row: LogRow, _ messages: borrowing Cursor, for set: CheckedRecipientSet,
         passedBy table: PassTable, in project: ProjectNumber, now: Instant
@@ -146,7 +146,7 @@ package struct Passes: Ledger {
                 }
                 record = try MessageRecord(bytes)
             }
-            // The expiry of the fanout has counted all recipients without an acknowledgement.
+            // The fanout's expiry has counted all recipients that had not acknowledged it.
             guard let record, !record.flags.contains(.isExpired) else { return true }
             guard let variant = try record.variant(on: table.cohorts[at].platform),
                 marks.takes(sequence, variant)

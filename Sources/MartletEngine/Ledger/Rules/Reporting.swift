@@ -7,7 +7,7 @@ package import MartletBase
 import MartletBits
 package import MartletRows
 
-/// Answers questions about the outcomes of messages.
+/// Answers questions about what became of messages.
 package struct Reporting: Ledger {
     package let context: LedgerContext
     private var instances: InstanceLedger { InstanceLedger(context) }
@@ -21,13 +21,13 @@ package struct Reporting: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// The most mailboxes that a report reads.
+    /// Most mailboxes that a report reads.
     private static let mailboxesPerReport = 100_000
 
-    /// The most log entries that a report reads.
+    /// Most log entries that a report reads.
     private static let entriesPerReport = 2_000_000
 
-    /// REP-1: the sequence of a message with a report; nil if the message has no report.
+    /// The sequence of a message that has a report; nil if it has none (REP-1).
     package func reportSequence(
         ofNumber number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> MessageSequence? {
@@ -40,7 +40,7 @@ package struct Reporting: Ledger {
         return row?.number == number ? sequence : nil
     }
 
-    /// The report of a message. Reads the mailbox of each pending instance, up to the bounds of a report.
+    /// A message's report. Reads every pending instance's mailbox, up to the bounds.
     package func report(
         of sequence: MessageSequence, in project: ProjectNumber, limits: MailboxLimits, now: Instant
     ) throws(StorageError) -> MessageReport? {
@@ -48,7 +48,7 @@ package struct Reporting: Ledger {
         var report = MessageReport(
             messageNumber: row.number, accepted: row.accepted, counts: row.counts,
             unsettledCount: 0)
-        // A fanout in progress has not reported its deliveries yet.
+        // A fanout in progress hasn't reported its deliveries yet.
         report.counts[.sent] = max(
             row.counts[.sent],
             row.counts[.acknowledged] + row.counts[.handedOver] + row.counts[.refused])
@@ -74,7 +74,7 @@ package struct Reporting: Ledger {
         return report
     }
 
-    /// The uncounted outcome of a message in an instance's log; nil if the message waits in the log.
+    /// A message's uncounted outcome in an instance's log; nil if it waits there.
     private func dueOutcome(
         of sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber,
         limits: MailboxLimits, now: Instant, entries: inout Int
@@ -120,8 +120,8 @@ package struct Reporting: Ledger {
         return reports
     }
 
-    /// The uncounted outcomes of messages accepted on a day or later: the rules may have dropped pending messages
-    /// since a mailbox was read last.
+    /// Uncounted outcomes of messages accepted on a day or later: since a mailbox was last read, the rules may have
+    /// dropped pending messages.
     package func dueOutcomes(
         since day: UInt32, in project: ProjectNumber, limits: MailboxLimits, now: Instant
     ) throws(StorageError) -> DueOutcomes {
@@ -149,7 +149,7 @@ package struct Reporting: Ledger {
         return due
     }
 
-    /// The messages with an open outcome that were accepted on a day or later, by instance.
+    /// Messages accepted on a day or later whose outcome is open, by instance.
     private func openMessages(
         since day: UInt32, in project: ProjectNumber, looks: inout Int
     ) throws(StorageError) -> [Ordinal: [MessageSequence]] {
@@ -177,8 +177,8 @@ package struct Reporting: Ledger {
         return open
     }
 
-    /// REP-2: calls `body` with each registered recipient that has not received a message, in the order of the
-    /// ordinals, until `body` returns false.
+    /// Calls `body` with each registered recipient that hasn't received a message, in the order of ordinals, until it
+    /// returns false (REP-2).
     package func forEachNotReceived(
         _ sequence: MessageSequence, in project: ProjectNumber, from start: Ordinal,
         _ body: (Ordinal) -> Bool
@@ -190,8 +190,7 @@ package struct Reporting: Ledger {
         /// - Returns: whether the caller wants more.
         func tell(_ ordinals: [Ordinal]) throws(StorageError) -> Bool {
             for ordinal in ordinals where ordinal >= start && !isEnough {
-                // Skip instances that registered after the message: a new instance can have the ordinal of a former
-                // recipient.
+                // Skip whoever registered after the message: a new instance can have a former recipient's ordinal.
                 guard let instance = try instances.instance(ordinal, in: project),
                     instance.registeredBehind < sequence
                 else { continue }
@@ -246,7 +245,7 @@ package struct Reporting: Ledger {
         return members
     }
 
-    /// The number of instances whose outcome of a message is open.
+    /// For how many instances a message's outcome is open.
     func waitingCount(
         for sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> UInt64 {
@@ -258,8 +257,8 @@ package struct Reporting: Ledger {
         return count
     }
 
-    /// Calls `body` with the instances whose outcome of a message is open, block by block in the order of the
-    /// ordinals, until `body` returns false.
+    /// Calls `body` with the instances for which a message's outcome is open, block by block in the order of ordinals,
+    /// until it returns false.
     private func forEachWaiting(
         for sequence: MessageSequence, from start: Ordinal, in project: ProjectNumber,
         _ body: (_ ofOneBlock: [Ordinal], MessageRecord) throws(StorageError) -> Bool
@@ -278,7 +277,7 @@ package struct Reporting: Ledger {
             }
             return
         }
-        // Skip the blocks that the closing of the expired message has looked at: their outcomes are counted.
+        // Skip the blocks that the expired message's closing has looked at: they are counted.
         let closed = try reports.closedBlockCount(of: sequence, in: project)
         try messages.withRecipients(of: LogRow(sequence), in: project) {
             (view) throws(StorageError) in

@@ -8,7 +8,7 @@
 import MartletBase
 import MartletRows
 
-/// Writes down the decisions of the mailbox rules about a log.
+/// Writes down what the mailbox rules decide about a log.
 package struct Settling: Ledger {
     package let context: LedgerContext
     private var connections: ConnectionLedger { ConnectionLedger(context) }
@@ -22,7 +22,7 @@ package struct Settling: Ledger {
     package init(_ context: LedgerContext) { self.context = context }
 
     /// Settles a log in one transaction.
-    /// - Returns: the number of log entries that were looked at.
+    /// - Returns: how many log entries were looked at.
     func settle(
         _ ordinal: Ordinal, in project: ProjectNumber, now: Instant, limits: MailboxLimits
     ) throws(StorageError) -> Int {
@@ -45,7 +45,7 @@ package struct Settling: Ledger {
     /// Settles a log, beginning where an earlier transaction stopped.
     /// - Parameters:
     ///   - through: entries behind this sequence are ignored.
-    ///   - rows: the entries that may be looked at; reduced by the entries that were looked at.
+    ///   - rows: how many entries may be looked at; reduced by those that were.
     ///   - needed: called with the fanouts stored for the instance, each once over all calls.
     /// - Returns: whether settling is complete.
     func settle(
@@ -141,7 +141,7 @@ package struct Settling: Ledger {
             of: settling.ordinal, in: settling.project, through: state.logStart)
     }
 
-    /// Handles the rows of a log that was read.
+    /// Handles the rows that were read.
     /// - Returns: whether all rows were handled.
     private func finish(
         _ settling: SettlingProgress, _ state: MailboxState, now: Instant, rows: inout Int,
@@ -164,7 +164,7 @@ package struct Settling: Ledger {
             let key = Key.inbox(ordinal, entry.sequence, in: project)
             var isMarked = false
             if settling.isResumed { isMarked = try raw.get(.acknowledged, key) != nil }
-            // The expiry of a fanout has counted the outcomes of all recipients.
+            // A fanout's expiry has counted the outcomes of all recipients.
             if !row.isDirect, entry.expires <= now, try isOver(row.row, in: project) { continue }
             if !isBehind, !isMarked, entry.sequence > state.acknowledged[entry.lane] {
                 try outcomes.countDropped(row, settling.replay, for: settling.taker, now: now)
@@ -178,7 +178,7 @@ package struct Settling: Ledger {
         return false
     }
 
-    /// Whether the expiry of a message was handled.
+    /// Whether a message's expiry was handled.
     private func isOver(
         _ row: LogRow, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
@@ -186,7 +186,7 @@ package struct Settling: Ledger {
         return try MessageRecord(bytes).flags.contains(.isExpired)
     }
 
-    /// Whether a row that an earlier transaction read still exists.
+    /// Whether a row that an earlier transaction read is still there.
     private func isThere(
         _ row: LoggedRow, of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Bool {

@@ -27,8 +27,8 @@ package struct Sweeping: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Does one bounded step of the due work, and deletes rows that cannot matter any more: instances become
-    /// inactive, messages expire, answers and receipts are forgotten. Scheduled messages are left to the engine.
+    /// Does one bounded step of the due work, and deletes rows that no longer matter: instances become inactive,
+    /// messages expire, answers and receipts are forgotten. Scheduled messages are left to the engine.
     /// - Returns: whether more work is due at `now`.
     package func sweep(
         now: Instant, limits: MailboxLimits, rowsMax: Int
@@ -104,7 +104,7 @@ package struct Sweeping: Ledger {
         return rows <= 0
     }
 
-    /// STO-2: whether an instance is due to become inactive.
+    /// Whether an instance is due to become inactive (STO-2).
     package func isInactivityDue(
         now: Instant, limits: MailboxLimits
     ) throws(StorageError) -> Bool {
@@ -112,8 +112,7 @@ package struct Sweeping: Ledger {
         return try dueRows.next(.seen, through: last) != nil
     }
 
-    /// Instances last seen at the returned time, or earlier, are inactive at `now`; nil if no instance can be
-    /// inactive.
+    /// Who was last seen then, or earlier, is inactive at `now`; nil if nobody can be.
     private static func lastSeen(now: Instant, limits: MailboxLimits) -> Instant? {
         guard limits.inactiveSeconds > 0 else { return nil }
         let last = Instant(
@@ -122,12 +121,12 @@ package struct Sweeping: Ledger {
         return last.millisecondsSince1970 >= 0 ? last : nil
     }
 
-    /// REG-8: frees the numbers of apps that no daily counts can name any more.
+    /// Frees the numbers of apps that no daily counts can name any more (REG-8).
     private func sweepDeletedApps(
         now: Instant, limits: MailboxLimits, rows: inout Int
     ) throws(StorageError) {
         guard limits.reportDaysMax > 0 else { return }
-        // A day more, because the counts of the last day begin before the deletion.
+        // A day more, because the last day's counts begin before the deletion.
         let last = now.advanced(bySeconds: -Int64(limits.reportDaysMax + 1) * 86_400)
         guard last.millisecondsSince1970 > 0 else { return }
         while rows > 0, let due = try dueRows.next(.deletedApp, through: last) {
@@ -150,7 +149,7 @@ package struct Sweeping: Ledger {
             if try connections.endLost(of: ordinal, in: due.project, now: now) {
                 continue
             }
-            // The instance is still connected, however old the last report of the connection is.
+            // It is still connected, however old the last report of that is.
             if try mailboxes.isConnected(ordinal, in: due.project) {
                 try mailboxes.see(ordinal, in: due.project, at: now)
                 continue
