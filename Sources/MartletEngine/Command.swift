@@ -9,67 +9,67 @@ package import MartletRows
 
 /// A change of state. Indirect, because a command changes hands five times, and this way its payload stays in place.
 package indirect enum Command: Sendable {
-    /// REG-7: creates a project with a registration policy. `key` is the project's first registration key. 0 topics per
-    /// condition leave the broker's value in force (CON-3).
+    /// Creates a project with a registration policy (REG-7). `key` is the project's first registration key. 0 topics
+    /// per condition leave the broker's value in force (CON-3).
     case createProject(
         id: String, senderID: UInt64, conditionTopicsMax: Int,
         registration: RegistrationPolicy = .key, key: NewKey? = nil)
-    /// FAN-1, FAN-2, CON-3: changes the settings of a project. nil leaves a setting unchanged.
+    /// Changes a project's settings (FAN-1, FAN-2, CON-3); nil leaves one unchanged.
     case changeProject(
         id: String, weight: Int? = nil, overload: OverloadPolicy? = nil,
         conditionTopicsMax: Int? = nil)
     case createKey(project: String, key: NewKey)
     case revokeKey(project: String, keyID: String)
-    /// REG-5: adds the public key of a service account. The key pair is made where the private key stays.
+    /// Adds the public key of a service account (REG-5). The key pair is made where the private key stays.
     case createServiceAccount(project: String, key: NewServiceAccountKey)
     case revokeServiceAccount(project: String, keyID: String)
-    /// REG-7, REG-8: changes a project's policies, keys or apps.
+    /// Changes a project's policies, keys or apps (REG-7, REG-8).
     case changeRegistry(project: String, RegistryChange)
     case register(NewInstance)
-    /// GW-11: changes where a push service reaches an instance, or a project's keys for push services.
+    /// Changes where a push service reaches an instance, or a project's keys for push services (GW-11).
     case changeBridge(BridgeChange)
     /// Unregisters an instance; if a holder is given, only while the ordinal belongs to it.
     case unregister(project: ProjectNumber, ordinal: Ordinal, holder: Holder? = nil)
-    /// REG-3: a sender unregisters the instance that has the token.
+    /// A sender unregisters the instance that has the token (REG-3).
     case unregisterToken(project: ProjectNumber, token: String)
     /// A device changes its own subscriptions; if a holder is given, only while the ordinal belongs to it (TOP-5).
     case changeTopics(
         project: ProjectNumber, ordinal: Ordinal, change: TopicOperation, topics: [String],
         holder: Holder? = nil)
-    /// TOP-4: a sender changes one topic for many tokens, in one transaction or in several.
+    /// A sender changes one topic for many tokens, in one transaction or in several (TOP-4).
     case changeTopic(
         project: ProjectNumber, topic: String, change: TopicOperation, tokens: [String],
         progress: TopicChangeProgress = TopicChangeProgress())
-    /// GRP-1: makes a group. The broker makes the key before the command reaches the engine.
+    /// Makes a group (GRP-1). The broker makes the key before the command reaches the engine.
     case createGroup(project: ProjectNumber, name: String, key: GroupKey, tokens: [String])
-    /// GRP-2: changes a group. `name` and `key` must belong to the same group.
+    /// Changes a group (GRP-2). `name` and `key` must belong to the same group.
     case changeGroup(
         project: ProjectNumber, name: String, key: String, change: GroupOperation,
         tokens: [String])
     case send(project: ProjectNumber, message: SendCommand)
-    /// TTL-4, REP-1: acknowledgements of a loop's devices, with the counts of messages that the loop queued since its
-    /// last report.
+    /// Acknowledgements of a loop's devices, with the counts of messages that the loop queued since its last report
+    /// (TTL-4, REP-1).
     case acknowledge([Acknowledgement], sent: [SentCount] = [])
     /// An instance is connected (STO-2). The loop says so when the connection begins, and then daily.
     case connected(
         project: ProjectNumber, ordinal: Ordinal, holder: Holder, connection: ConnectionStart)
-    /// REG-4: gives an instance a new token. The old token becomes a former token.
+    /// Gives an instance a new token (REG-4). The old token becomes a former token.
     case rotate(project: ProjectNumber, ordinal: Ordinal, holder: Holder, token: Token)
-    /// MSG-10: cancels a message for all recipients that have not acknowledged it.
+    /// Cancels a message for everybody who has not acknowledged it (MSG-10).
     case cancel(project: ProjectNumber, number: UInt64)
-    /// RCP-2: a device reports a receipt of a message.
+    /// A device reports a receipt of a message (RCP-2).
     case receipt(
         project: ProjectNumber, ordinal: Ordinal, holder: Holder, kind: ReceiptKind,
         streamID: UInt64)
-    /// RCP-1: a sender has taken the project's receipts up to and including event `through`.
+    /// A sender has taken the project's receipts up to and including event `through` (RCP-1).
     case takeReceipts(project: ProjectNumber, through: UInt64)
-    /// UPS-1, GRP-7: a device sends to its project, or to a group that the device belongs to.
+    /// A device sends to its project (UPS-1), or to a group that it belongs to (GRP-7).
     case upstream(UpstreamCommand)
-    /// UPS-1: senders have acknowledged messages of the project's devices.
+    /// Senders have acknowledged messages of the project's devices (UPS-1).
     case takeUpstream(project: ProjectNumber, numbers: [UInt64])
     /// Writes a row unchanged, to see whether the store takes writes (OPS-12).
     case touch
-    /// REP-1, TTL-2: counts of messages that are not stored.
+    /// Counts of messages that are not stored (REP-1, TTL-2).
     case count([DayCount])
 }
 

@@ -45,7 +45,7 @@ package struct Engine: ~Copyable {
     package var isOfCluster = false
     /// The run of the node whose command is being applied; nil for the broker's own (OPS-7).
     var nodeRun: UInt32?
-    /// QUO-2, QUO-4: the quotas of all projects.
+    /// The quotas of all projects (QUO-2, QUO-4).
     let quotas: ProjectQuotas
     private var isBegun = false
     /// The fanouts in progress; nil if every message begins at once (FAN-1).

@@ -20,7 +20,7 @@ package enum Outcome: Sendable {
     case group(GroupMembers)
     /// A message was accepted (MSG-6). Each variant that has recipients has a fanout.
     case accepted(Acceptance, fanouts: [Fanout])
-    /// REG-4: the new token of the instance.
+    /// The new token of the instance (REG-4).
     indirect case rotated(Token)
     /// A message was cancelled (MSG-10). The loops stop delivering `sequence`; nil if it had none yet.
     case cancelled(project: ProjectNumber, number: UInt64, sequence: MessageSequence?)

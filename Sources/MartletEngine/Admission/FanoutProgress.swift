@@ -15,7 +15,7 @@ package final class FanoutProgress: Sendable {
     package let project: ProjectNumber
     /// The number in the message ID.
     package let number: UInt64
-    /// MSG-1: target of the message.
+    /// Target of the message (MSG-1).
     package let target: SendCommand.Target
     /// Recipients within their quotas, connected or not.
     package let recipientCount: UInt64

@@ -8,9 +8,9 @@ import MartletRows
 
 /// The stored form of a group.
 package struct Group: Sendable, Hashable {
-    /// GRP-1: notification key of the group.
+    /// Notification key of the group (GRP-1).
     package var key: GroupKey
-    /// GRP-1: name of the group.
+    /// Name of the group (GRP-1).
     package var name: GroupName
     /// 1 to 20 members, in the order of joining.
     package var members: [Ordinal]
@@ -24,9 +24,9 @@ package struct Group: Sendable, Hashable {
 
 /// A group as senders see it, with tokens instead of ordinals.
 package struct GroupMembers: Sendable, Hashable {
-    /// GRP-1: notification key of the group.
+    /// Notification key of the group (GRP-1).
     package var key: GroupKey
-    /// GRP-1: name of the group.
+    /// Name of the group (GRP-1).
     package var name: GroupName
     /// The members' present tokens, in the order of joining.
     package var tokens: [Token]

@@ -74,7 +74,7 @@ package struct Audience: Sendable, Hashable {
         return project
     }
 
-    /// CON-9: the parts of a condition, with the number of instances of each part.
+    /// The parts of a condition, with the number of instances of each part (CON-9).
     /// - Parameter limits: the broker's limits.
     /// - Throws: `MartletError` for an invalid condition, `StorageError`.
     package static func explain(

@@ -87,7 +87,7 @@ package enum Listing {
         return Page(entries: entries, hasMore: entries.count < topics.count)
     }
 
-    /// GRP-3: the members of a group.
+    /// The members of a group (GRP-3).
     package static func group(
         named text: String, in project: ProjectNumber,
         _ storage: borrowing Transaction
@@ -99,7 +99,7 @@ package enum Listing {
         return try GroupMembers(group, in: project, storage)
     }
 
-    /// GRP-3: the members of the group with the notification key; nil if there is no such group.
+    /// The members of the group with the notification key; nil if there is no such group (GRP-3).
     /// - Throws: `StorageError`, also if a member is not registered.
     package static func group(
         _ key: GroupKey, in project: ProjectNumber,
@@ -162,7 +162,7 @@ package enum Listing {
             of: ordinals, total: topic.subscriberCount, in: project, limit: limit, storage)
     }
 
-    /// CON-8: tokens of the instances that a condition selects.
+    /// Tokens of the instances that a condition selects (CON-8).
     package static func audience(
         of text: String, in number: ProjectNumber, from start: Ordinal, limit: Int,
         _ programs: SharedPrograms, limits: MailboxLimits, _ storage: borrowing Transaction

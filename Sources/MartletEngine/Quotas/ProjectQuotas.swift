@@ -61,7 +61,7 @@ package final class ProjectQuotas: Sendable {
 
     private func part(of limit: Int) -> Int { nodes?.part(of: limit) ?? limit }
 
-    /// OPS-11: changes the limits, between two transactions. The buckets of a changed rate are full again.
+    /// Changes the limits, between two transactions (OPS-11). The buckets of a changed rate are full again.
     func change(limits new: MailboxLimits) {
         let old = limits
         limitsInForce.withLock { $0 = new }
@@ -131,7 +131,7 @@ package final class ProjectQuotas: Sendable {
 
     // MARK: Registrations
 
-    /// REG-8: takes the registration of a new device from a project's bucket.
+    /// Takes the registration of a new device from a project's bucket (REG-8).
     /// - Parameter perSecond: the project's quota; 0: unlimited.
     /// - Throws: `MartletError` with a retry delay if the bucket is empty.
     func takeRegistration(
@@ -165,7 +165,7 @@ package final class ProjectQuotas: Sendable {
             """, field: "message", after: delay)
     }
 
-    /// QUO-2: takes a message, after `checkUpstream`.
+    /// Takes a message, after `checkUpstream` (QUO-2).
     func takeUpstream(in project: ProjectNumber, at now: Instant) {
         let perMinute = limits.upstreamPerMinute
         guard perMinute > 0 else { return }
@@ -230,7 +230,7 @@ package final class ProjectQuotas: Sendable {
         }
     }
 
-    /// QUO-3: a connection that was not refused is closed.
+    /// A connection that was not refused is closed (QUO-3).
     package func senderLeft(_ project: ProjectNumber) {
         state.withLock { state in
             let count = state.projects[project]?.connections ?? 0

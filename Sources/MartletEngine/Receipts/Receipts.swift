@@ -6,7 +6,7 @@
 package import MartletBase
 package import MartletRows
 
-/// RCP-2: a device's report about a message.
+/// A device's report about a message (RCP-2).
 package struct Receipt: Sendable, Hashable {
     /// The number of the receipt among the project's receipts. Senders acknowledge receipts by this number.
     package var event: UInt64
@@ -14,7 +14,7 @@ package struct Receipt: Sendable, Hashable {
     package var messageNumber: UInt64
     /// The instance's token at the time of the report.
     package var token: Token
-    /// RCP-2: event that the device reports.
+    /// Event that the device reports (RCP-2).
     package var kind: ReceiptKind
     /// The acceptance of the report.
     package var at: Instant

@@ -41,7 +41,7 @@ package enum BridgeChange: Sendable {
         }
     }
 
-    /// OPS-12: whether the change keeps new data.
+    /// Whether the change keeps new data (OPS-12).
     var takesRoom: Bool {
         switch self {
         case .setAddress, .putKey: true
@@ -50,7 +50,7 @@ package enum BridgeChange: Sendable {
     }
 }
 
-/// REP-1: a message that a push service refused.
+/// A message that a push service refused (REP-1).
 package struct BridgeRefusal: Sendable {
     package var project: ProjectNumber
     package var ordinal: Ordinal

@@ -59,7 +59,7 @@ extension Engine {
             field: "topics_per_condition")
     }
 
-    /// FAN-1, FAN-2, CON-3: changes the settings of a project, for messages sent after the change.
+    /// Changes a project's settings, for messages sent from now on (FAN-1, FAN-2, CON-3).
     func changeProject(
         id: String, weight: Int?, overload: OverloadPolicy?, conditionTopicsMax: Int?,
         in storage: borrowing Transaction

@@ -8,8 +8,8 @@ package import MartletBase
 package import MartletRows
 
 extension Authentication {
-    /// REG-7: checks what a new device presents against the policy of its project, and REG-8: that an open
-    /// project has the app. No row is written.
+    /// Checks what a new device presents against its project's policy (REG-7), and that an open project has the app
+    /// (REG-8). No row is written.
     /// - Returns: the refusal; nil if the device may register.
     package static func refusal(
         of new: NewInstance, at now: Instant, in storage: borrowing Transaction
@@ -241,7 +241,7 @@ extension Engine {
             name, on: platform, again: deleted, number: number, in: &project)
     }
 
-    /// REG-8: unregisters up to `countMax` instances of deleted apps.
+    /// Unregisters up to `countMax` instances of deleted apps (REG-8).
     /// - Returns: the outcome of each unregistration.
     mutating func emptyDeletedApps(
         countMax: Int, now: Instant, _ storage: borrowing Transaction

@@ -9,19 +9,19 @@ package import MartletRows
 package struct NewInstance: Sendable {
     /// ID of the project.
     package var project: String
-    /// REG-1: package name or bundle ID, 1 to `Limits.appNameBytesMax` bytes.
+    /// Package name or bundle ID, 1 to `Limits.appNameBytesMax` bytes (REG-1).
     package var app: String
     /// Platform of the app.
     package var platform: Platform
     /// Token of the new instance.
     package var token: Token
-    /// REG-1: digest of the device key. The device keeps the key.
+    /// Digest of the device key (REG-1). The device keeps the key.
     package var keyDigest: SecretDigest
-    /// REG-7: what is known of the device.
+    /// What is known of the device (REG-7).
     package var proof: RegistrationProof
-    /// GW-13: the channel of a user agent that the instance stands for; nil for other instances.
+    /// The channel of a user agent that the instance stands for; nil for other instances (GW-13).
     package var channel: AgentChannel?
-    /// GW-11: where a push service reaches the instance; nil for other instances.
+    /// Where a push service reaches the instance; nil for other instances (GW-11).
     package var bridging: Bridging?
 
     package init(
@@ -39,7 +39,7 @@ package struct NewInstance: Sendable {
     }
 }
 
-/// REG-7: what is known of a new device before its registration.
+/// What is known of a new device before its registration (REG-7).
 package enum RegistrationProof: Sendable {
     /// The device presented nothing.
     case none
@@ -51,7 +51,7 @@ package enum RegistrationProof: Sendable {
     case ticket(VerifiedTicket)
 }
 
-/// REG-7: a ticket with a verified signature.
+/// A ticket with a verified signature (REG-7).
 package struct VerifiedTicket: Sendable {
     /// ID of the ticket key.
     package var keyID: String
@@ -59,7 +59,7 @@ package struct VerifiedTicket: Sendable {
     package var digest: SecretDigest
     /// End of the ticket.
     package var expires: Instant
-    /// TOP-10: topics that the device may subscribe itself to beside the project's policy.
+    /// Topics that the device may subscribe itself to beside the project's policy (TOP-10).
     package var topics: [String]
 
     package init(keyID: String, digest: SecretDigest, expires: Instant, topics: [String] = []) {

@@ -10,7 +10,7 @@ package struct NewKey: Sendable {
     package var id: String
     /// Name for people, at most `Limits.keyNameBytesMax` bytes.
     package var name: String
-    /// REG-5: digest of the secret. The broker returns the secret once and keeps only the digest.
+    /// Digest of the secret (REG-5). The broker returns the secret once and keeps only the digest.
     package var digest: SecretDigest
 
     package init(id: String, name: String, digest: SecretDigest) {
@@ -22,11 +22,11 @@ package struct NewKey: Sendable {
 
 /// The public half of a service-account key to be created.
 package struct NewServiceAccountKey: Sendable {
-    /// REG-5: ID of the key, 1 to `Limits.serviceAccountIDBytesMax` bytes.
+    /// ID of the key, 1 to `Limits.serviceAccountIDBytesMax` bytes (REG-5).
     package var id: String
     /// Name for people, at most `Limits.keyNameBytesMax` bytes.
     package var name: String
-    /// REG-5: e-mail address of the service account, 1 to `Limits.clientEmailBytesMax` bytes.
+    /// E-mail address of the service account, 1 to `Limits.clientEmailBytesMax` bytes (REG-5).
     package var clientEmail: String
     /// SubjectPublicKeyInfo in DER. The engine checks only the form (`RSAPublicKey`).
     package var publicKey: [UInt8]

@@ -7,22 +7,22 @@ import MartletRows
 
 /// A change of a project's policies, limits, keys or apps.
 package enum RegistryChange: Sendable {
-    /// REG-7, TOP-10: changes the policies. nil leaves a policy unchanged.
+    /// Changes the policies (REG-7, TOP-10); nil leaves one unchanged.
     case policies(registration: RegistrationPolicy?, topics: TopicPolicy?)
-    /// OPS-2: sets limits of the project's own.
+    /// Gives the project limits of its own (OPS-2).
     case limits([ProjectLimitChange])
     case createRegistrationKey(NewKey)
     case revokeRegistrationKey(id: String)
-    /// REG-7: adds a key that verifies tickets. The caller has checked that the material is a key of the algorithm.
+    /// Adds a key that verifies tickets (REG-7). The caller has checked that the material is a key of the algorithm.
     case createTicketKey(NewTicketKey)
     case revokeTicketKey(id: String)
-    /// REG-8: makes an app.
+    /// Makes an app (REG-8).
     case createApp(name: String, platform: Platform)
-    /// REG-8: deletes an app. The outcome comes when the deletion has begun. Later transactions unregister the
+    /// Deletes an app (REG-8). The outcome comes when the deletion has begun. Later transactions unregister the
     /// instances, a bounded number each, and the place of the app is free after the last.
     case deleteApp(name: String, platform: Platform)
 
-    /// OPS-12: whether the change keeps new data.
+    /// Whether the change keeps new data (OPS-12).
     var takesRoom: Bool {
         switch self {
         case .policies, .limits, .createRegistrationKey, .createTicketKey, .createApp: true

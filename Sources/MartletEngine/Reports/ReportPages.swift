@@ -14,7 +14,7 @@ package struct DayReportPage: Sendable {
 }
 
 extension Reports {
-    /// REP-1: daily reports in the order of days, and within a day in the order of app numbers.
+    /// Daily reports in the order of days, and within a day in the order of app numbers (REP-1).
     /// - Parameters:
     ///   - first, last: days since 1970-01-01, UTC; both included.
     ///   - cursor: from the page before, or empty.
@@ -84,7 +84,7 @@ private struct ReportPlace: Comparable {
 }
 
 extension MartletError {
-    /// REP-1: the error for a message without a report, because the report was removed or never existed.
+    /// The error for a message without a report, because the report was removed or never existed (REP-1).
     /// - Parameter field: the field with the message's ID.
     package static func noReport(
         _ limits: MailboxLimits, field: String = "message_id"

@@ -5,7 +5,7 @@
 package import MartletBase
 package import MartletRows
 
-/// REP-1: the outcomes of a message.
+/// The outcomes of a message (REP-1).
 package struct MessageReport: Sendable, Hashable {
     /// Number in the message ID.
     package var messageNumber: UInt64
@@ -16,7 +16,7 @@ package struct MessageReport: Sendable, Hashable {
     /// Pending instances whose mailboxes were not looked into, because there are too many. Some may have an outcome
     /// already. Mostly 0.
     package var unsettledCount: UInt64
-    /// GW-11: why push services refused the message, in the order of services and reasons.
+    /// Why push services refused the message, in the order of services and reasons (GW-11).
     package var refusals: [RefusalCount] = []
 
     package init(
@@ -94,7 +94,7 @@ package enum Reports {
         return try storage.reporting.report(of: sequence, in: project, limits: limits, now: now)
     }
 
-    /// REP-1: daily reports in the order of days, and within a day in the order of app numbers.
+    /// Daily reports in the order of days, and within a day in the order of app numbers (REP-1).
     /// - Parameters:
     ///   - days: days since 1970-01-01, UTC.
     ///   - due: due outcomes of the same snapshot, from the first of the days or earlier.
@@ -105,8 +105,8 @@ package enum Reports {
         try storage.reporting.reportDays(days, in: project).map { due.adding(to: $0) }
     }
 
-    /// REP-2: tokens of registered recipients that have not received a message, whatever the reason, in the order of
-    /// ordinals.
+    /// Tokens of registered recipients that have not received a message, whatever the reason, in the order of ordinals
+    /// (REP-2).
     /// - Returns: nil if the project has no report of the message. The page's total is always 0, because recipients
     ///   are not counted.
     package static func notReceived(

@@ -14,7 +14,7 @@ import MartletBase
 import MartletRows
 
 extension Engine {
-    /// TOP-5: changes several topics of one instance.
+    /// Changes several topics of one instance (TOP-5).
     mutating func changeTopics(
         of ordinal: Ordinal, of holder: Holder?, in number: ProjectNumber,
         _ change: TopicOperation, names: [String], now: Instant,
@@ -122,7 +122,7 @@ extension Engine {
     /// After so many tokens, some 100 microseconds, we ask whether to go on. A request with no more is never split.
     private static var tokensPerStep: Int { 64 }
 
-    /// TOP-4: changes one topic for up to 1000 tokens, or for as many of them as one transaction takes.
+    /// Changes one topic for up to 1000 tokens, or for as many of them as one transaction takes (TOP-4).
     func changeTopic(
         _ text: String, in number: ProjectNumber, _ change: TopicOperation, tokens: [String],
         _ progress: TopicChangeProgress, now: Instant,

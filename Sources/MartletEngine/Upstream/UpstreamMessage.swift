@@ -17,7 +17,7 @@ package struct UpstreamCommand: Sendable {
     package enum Target: Sendable, Hashable {
         /// The senders of the device's project.
         case project
-        /// GRP-7: the other members of the group with this notification key.
+        /// The other members of the group with this notification key (GRP-7).
         case group(String)
     }
 
@@ -35,7 +35,7 @@ package struct UpstreamCommand: Sendable {
     package var timeToLiveSeconds: UInt32?
     /// A valid message with only data, in wire form.
     package var body: [UInt8]
-    /// MSG-3: size of the message, for the project's limit.
+    /// Size of the message, for the project's limit (MSG-3).
     package var size: MessageSize
 
     package init(

@@ -30,9 +30,9 @@ package struct MessagesLeft: Sendable, Hashable {
 
 /// How many messages a device may get and send now (GW-9).
 package struct DeviceAllowance: Sendable, Hashable {
-    /// QUO-1: messages to the device.
+    /// Messages to the device (QUO-1).
     package var messages: MessagesLeft
-    /// QUO-2: messages from the device.
+    /// Messages from the device (QUO-2).
     package var upstream: MessagesLeft
 
     package init(messages: MessagesLeft, upstream: MessagesLeft) {
