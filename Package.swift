@@ -269,6 +269,7 @@ let package = Package(
             name: "EngineBench", dependencies: ["MartletEngine", "MartletRows", "MartletBase"],
             path: "Tests/EngineBench"),
         .target(name: "TLSPeers", dependencies: ["COpenSSL"], path: "Tests/TLSPeers"),
+        .target(name: "Rounds", path: "Tests/Rounds"),
         .target(
             name: "RedoBench",
             dependencies: [
@@ -386,6 +387,7 @@ for (module, pkgConfig, debianPackage) in libraries {
 }
 
 for target in package.targets {
+    if target.isTest { target.dependencies.append("Rounds") }
     target.dependencies = target.dependencies.map { dependency in
         guard case .byNameItem(let name, _) = dependency,
             let package = products.first(where: { $0.value.contains(name) })?.key
