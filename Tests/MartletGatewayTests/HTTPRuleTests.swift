@@ -10,7 +10,7 @@ import NIOCore
 import Testing
 
 /// Takes WebSockets at `/socket`, and says nothing on them.
-private struct SocketDoor: GatewayDoor {
+struct SocketDoor: GatewayDoor {
     private final class Silent: ChannelInboundHandler {
         typealias InboundIn = Any
     }
@@ -19,7 +19,7 @@ private struct SocketDoor: GatewayDoor {
 
     func webSocket(for call: GatewayCall) -> WebSocketOffer? {
         guard call.path == ["socket"] else { return nil }
-        return WebSocketOffer(subprotocol: nil, messageBytesMax: 100) { _ in Silent() }
+        return WebSocketOffer(subprotocol: nil, messageBytesMax: 65_536) { _ in Silent() }
     }
 }
 

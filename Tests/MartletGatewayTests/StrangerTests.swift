@@ -196,6 +196,45 @@ extension OverHTTP {
             }
         }
 
+        /// A WebSocket, and the beginning of a message of 16,384 bytes on it.
+        private func webSocket(_ served: ServedGateway, bytes: Int) throws -> HTTPPeer {
+            let peer = try served.peer()
+            peer.request(
+                "GET", "/socket",
+                headers: [
+                    ("Upgrade", "websocket"), ("Connection", "Upgrade"),
+                    ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+                    ("Sec-WebSocket-Version", "13"),
+                ])
+            #expect(try peer.answer().status == 101)
+            peer.write([0x81, 0xFE, 0x40, 0, 0, 0, 0, 0] + [UInt8](repeating: 0x20, count: bytes))
+            return peer
+        }
+
+        @Test("GW-13 GW-15 unfinished messages on WebSockets are memory of strangers")
+        func unfinishedMessages() async throws {
+            try await ServedGateway.run(doors: [SocketDoor()]) { served in
+                var peers: [HTTPPeer] = []
+                // One is too many.
+                for _ in 0..<33 { peers.append(try webSocket(served, bytes: 16_000)) }
+                while try figure("martlet_strangers_turned_away_total", served) == 0 {}
+                while try strangerBytes(served) < Limits.httpStrangerBytesPerAddressMax - 20_000 {}
+                #expect(try strangerBytes(served) <= Limits.httpStrangerBytesPerAddressMax)
+                #expect(try sends(served))
+                // A whole message counts no more.
+                for peer in peers { peer.write([UInt8](repeating: 0x20, count: 384)) }
+                while try strangerBytes(served) > 4096 {}
+            }
+        }
+
+        @Test("GW-13 NET-6 a message on a WebSocket has the time of a request")
+        func slowMessages() async throws {
+            try await ServedGateway.run(doors: [SocketDoor()], { $0.requestSeconds = 1 }) {
+                served in
+                try webSocket(served, bytes: 16_383).end()
+            }
+        }
+
         @Test("GW-15 an address cannot take all connections")
         func connections() async throws {
             try await ServedGateway.run({ $0.connectionsPerAddressMax = 5 }) { served in

@@ -717,6 +717,16 @@ def hostility(server):
     assert one.receive() == "{}"
     # Whoever says nothing is let go; another path and a broken request are no WebSocket.
     silent = WebSocket(server.url)
+    # Whoever reads no answers is read no more.
+    deaf, asked = WebSocket(server.url, timeout=5), 0
+    deaf.send(hello)
+    try:
+        while asked < 64 << 20:
+            deaf.socket.sendall(PINGS)
+            asked += len(PINGS)
+        assert False, "the broker keeps answers without end"
+    except (socket.timeout, TimeoutError):
+        deaf.close()
     for path in ("/wpush", "/wpush/connect/a/b", "/nothing"):
         try:
             WebSocket(server.origin.replace("http", "ws") + path)
@@ -774,6 +784,8 @@ def stopping(server):
 
 SCENARIOS = [dialects, rfc8291, heads, vapid, answers, withdrawals, absence, repetition, identities,
              registrations, mailbox, urgency, retries, kills, hostility, stopping]
+# Pings of the protocol of user agents, each a whole masked message.
+PINGS = (b"\x81\x82\0\0\0\0{}") * 8000
 WITHOUT_QUOTA = ["device-messages-per-minute=0", "device-messages-per-hour=0"]
 OPTIONS = {
     "vapid": {"origins": ["https://push.example.org"]},

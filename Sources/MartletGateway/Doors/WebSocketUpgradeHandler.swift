@@ -129,7 +129,7 @@ final class WebSocketUpgradeHandler: ChannelInboundHandler, RemovableChannelHand
                 WebSocketFrameEncoder(),
                 ByteToMessageHandler(WebSocketFrameDecoder(maxFrameSize: offer.messageBytesMax)),
                 offer.makeHandler(WebSocketPeer(bytes.peer, address: address)),
-            ])
+            ], from: address)
         bytes.peer.speaksWebSocket()
         // The request is still on its way through these handlers.
         let bound = NIOLoopBound(context.pipeline.syncOperations, eventLoop: context.eventLoop)

@@ -84,6 +84,12 @@ final class GatewayPeer: Sendable {
     /// Notes a right credential of a connection without requests.
     func trust() { hasRightCredential.store(true, ordering: .relaxed) }
 
+    /// Begins to count a message of a WebSocket that is not whole.
+    /// - Returns: nil after a right credential.
+    func beginMessage(from address: PeerAddress) -> StrangerMemory.Part? {
+        isTrusted ? nil : gateway.strangers.begin(address) { self.end() }
+    }
+
     // MARK: The protocol
 
     /// Notes that the connection speaks HTTP, has failed or has ended. Later notes have no effect.

@@ -8,9 +8,13 @@
 // sees a head only when the head is whole.
 //
 // On HTTP/2 the handler ends connections with slow frames or floods of frames, and reads nothing from a peer that does
-// not read. Rests on RequestTurns and NIO.
+// not read.
+//
+// On a WebSocket a message must come whole in the time of a request, and what a stranger has sent of one counts as memory of
+// strangers (GW-15). A peer that does not read its answers is not read either. Rests on RequestTurns and NIO.
 
 import Martlet
+import MartletTransport
 import NIOCore
 import NIOHTTPTypes
 import NIOTLS
@@ -27,8 +31,8 @@ final class PeerBytesHandler: ChannelDuplexHandler {
         case unknown(beginning: [UInt8])
         /// The connection speaks HTTP/1.1. Can transition to: handedOver, ended.
         case requests
-        /// GW-13: the bytes are those of a WebSocket. Final state.
-        case handedOver
+        /// GW-13: the bytes are those of a WebSocket. Can transition to: ended.
+        case handedOver(MessageScanner, from: PeerAddress)
         /// The connection speaks HTTP/2. Can transition to: ended.
         case frames(FrameScanner)
         /// The connection is closing, and further bytes are dropped. Final state.
@@ -51,8 +55,9 @@ final class PeerBytesHandler: ChannelDuplexHandler {
     private var emptyLineBytes = 0
     private var context: ChannelHandlerContext?
     private var mode = Mode.unknown(beginning: [])
-    /// Closes the connection if the frame with this number is still unfinished after `limit`.
-    private var clock: (frame: Int, end: Scheduled<Void>)?
+    /// Closes the connection if the frame or message with this number is still unfinished after `limit`. `part` counts the
+    /// bytes of a stranger's message.
+    private var clock: (number: Int, end: Scheduled<Void>, part: StrangerMemory.Part?)?
     /// HTTP/2: streams that are open.
     private var streamCount = 0
     /// After GOAWAY: closes the connection when requests on their way have had time to come, or the last of them has had
@@ -75,7 +80,8 @@ final class PeerBytesHandler: ChannelDuplexHandler {
         let buffer = unwrapInboundIn(data)
         switch mode {
         case .ended: return
-        case .handedOver: return context.fireChannelRead(data)
+        case .handedOver(let scanner, let address):
+            return pass(buffer, to: scanner, from: address, context)
         case .unknown, .requests, .frames: break
         }
         guard take(buffer.readableBytesView, context) else { return end() }
@@ -90,9 +96,12 @@ final class PeerBytesHandler: ChannelDuplexHandler {
 
     /// GW-13: answers a request for a WebSocket. Further bytes go to `handlers`, which take the places behind this
     /// handler, and not to HTTP.
-    func handOver(_ answer: ByteBuffer, to handlers: [any ChannelHandler]) {
+    /// - Parameter address: the client, as proxies tell it.
+    func handOver(
+        _ answer: ByteBuffer, to handlers: [any ChannelHandler], from address: PeerAddress
+    ) {
         guard let context else { return }
-        mode = .handedOver
+        mode = .handedOver(MessageScanner(), from: address)
         context.writeAndFlush(wrapOutboundOut(answer), promise: nil)
         do {
             try context.pipeline.syncOperations.addHandlers(handlers, position: .after(self))
@@ -101,11 +110,33 @@ final class PeerBytesHandler: ChannelDuplexHandler {
         }
         let early = held
         held = ByteBuffer()
-        if early.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(early)) }
-        if isReadHeld {
-            isReadHeld = false
-            context.read()
+        if early.readableBytes > 0 {
+            pass(early, to: MessageScanner(), from: address, context)
         }
+        readHeld(context)
+    }
+
+    /// Hands on bytes of a WebSocket, and counts those of a message that is not whole.
+    private func pass(
+        _ buffer: ByteBuffer, to before: MessageScanner, from address: PeerAddress,
+        _ context: ChannelHandlerContext
+    ) {
+        var (buffer, scanner) = (buffer, before)
+        scanner.read(buffer.readableBytesView)
+        mode = .handedOver(scanner, from: address)
+        let restBytes = min(scanner.unfinishedBytes, buffer.readableBytes)
+        watch(restBytes > 0 ? scanner.begunCount : nil, context) { [peer] in
+            peer.beginMessage(from: address)
+        }
+        if restBytes > 0, let part = clock?.part, !part.take(restBytes) { return end() }
+        if let whole = buffer.readSlice(length: buffer.readableBytes - restBytes),
+            whole.readableBytes > 0
+        {
+            context.fireChannelRead(wrapInboundOut(whole))
+        }
+        guard buffer.readableBytes > 0 else { return }
+        // The library keeps these. A copy is as large as they are, and the buffer may be as large as a long message.
+        context.fireChannelRead(wrapInboundOut(ByteBuffer(bytes: buffer.readableBytesView)))
     }
 
     /// Ends the connection of a peer that breaks a bound. TLS would read and decrypt what such a peer goes on sending until
@@ -146,9 +177,9 @@ final class PeerBytesHandler: ChannelDuplexHandler {
 
     private func mayRead(_ context: ChannelHandlerContext) -> Bool {
         switch mode {
-        case .unknown, .handedOver, .ended: true
+        case .unknown, .ended: true
         case .requests: held.readableBytes == 0 && turns.passableBytes > 0
-        case .frames: context.channel.isWritable
+        case .handedOver, .frames: context.channel.isWritable
         }
     }
 
@@ -243,23 +274,32 @@ final class PeerBytesHandler: ChannelDuplexHandler {
         case .frames(var scanner):
             let isHonest = scanner.read(bytes, now: .now)
             mode = .frames(scanner)
-            watch(scanner, context)
+            watch(scanner.isInside ? scanner.begunCount : nil, context)
             return isHonest
         case .ended: return false
         }
     }
 
-    private func watch(_ scanner: FrameScanner, _ context: ChannelHandlerContext) {
-        guard scanner.isInside else {
-            clock?.end.cancel()
-            clock = nil
-            return
-        }
-        guard clock?.frame != scanner.begunCount else { return }
-        clock?.end.cancel()
+    /// Gives the peer time for an unfinished frame or message, counted from its first bytes.
+    /// - Parameters:
+    ///   - number: the number of what is unfinished; nil: nothing is.
+    ///   - part: begins the part of strangers' memory that its bytes have.
+    private func watch(
+        _ number: Int?, _ context: ChannelHandlerContext,
+        part: () -> StrangerMemory.Part? = { nil }
+    ) {
+        guard clock?.number != number else { return }
+        stopClock()
+        guard let number else { return }
         let peer = peer
         let end = context.eventLoop.scheduleTask(in: limit) { peer.end() }
-        clock = (scanner.begunCount, end)
+        clock = (number, end, part())
+    }
+
+    private func stopClock() {
+        clock?.end.cancel()
+        clock?.part?.giveBack()
+        clock = nil
     }
 
     func write(
@@ -331,7 +371,7 @@ final class PeerBytesHandler: ChannelDuplexHandler {
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
-        clock?.end.cancel()
+        stopClock()
         farewell?.unused.cancel()
         farewell?.all.cancel()
         self.context = nil
