@@ -392,23 +392,31 @@ public final class Gateway: Sendable {
         refusalLog.tell(.handshake, from: peer, ["reason": "\(reason)"])
     }
 
-    /// REG-10: logs a wrong credential, and holds its refusal back if the caller's address had too many. The call is not
-    /// one of the requests in progress meanwhile.
+    /// REG-10: the refusal of a wrong credential, when it may be told. The call is not one of the requests in progress
+    /// meanwhile.
     private func held(_ error: any Error, from call: GatewayCall) async -> any Error {
         guard let wrong = error as? WrongCredential else { return error }
         let address = call.peer.flatMap { PeerAddress($0) } ?? .loopback
-        refusalLog.refused(wrong.kind, from: call.peer ?? "an unknown address")
+        do throws(MartletError) { try await holdBack(wrong.kind, from: address) } catch {
+            return GatewayError(error)
+        }
+        return wrong.refusal
+    }
+
+    /// REG-10: logs a wrong credential, and waits if the address had too many.
+    /// - Throws: `RESOURCE_EXHAUSTED` if too many refusals of the address wait already.
+    func holdBack(_ kind: String, from address: PeerAddress) async throws(MartletError) {
+        refusalLog.refused(kind, from: address.description)
         switch broker.strangers.refused(from: address) {
         case .atOnce: break
         case .later:
             try? await Task.sleep(for: .milliseconds(StrangerBook.waitMilliseconds))
             broker.strangers.settled(address)
         case .never:
-            return GatewayError(
+            throw MartletError(
                 .resourceExhausted, "Too many credentials from this address were refused.",
                 retryDelayMilliseconds: UInt32(StrangerBook.waitMilliseconds))
         }
-        return wrong.refusal
     }
 }
 

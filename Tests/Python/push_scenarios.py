@@ -39,9 +39,10 @@ MARTLET = None
 class Server:
     """A broker with a door, as a process, on a folder of its own."""
 
-    def __init__(self, limits=(), origins=()):
+    def __init__(self, limits=(), origins=(), options=()):
         self.folder = tempfile.mkdtemp(prefix="martlet-push-")
         self.limits, self.more_origins, self.process = limits, origins, None
+        self.options = options
         self.data = os.path.join(self.folder, "data")
         self.run("project", "create", "web-push")
         self.key = self.run("registration-key", "create", "--project", "web-push", "--name", "browsers",
@@ -58,7 +59,7 @@ class Server:
 
     def more_options(self):
         """Further options of the broker."""
-        return []
+        return list(self.options)
 
     def run(self, *arguments, fails=False):
         done = subprocess.run([MARTLET, *arguments, "--data", self.data], capture_output=True,
@@ -78,7 +79,7 @@ class Server:
         self.errors = open(os.path.join(self.folder, "log"), "ab")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors)
         line = self.process.stdout.readline()
-        assert line, "the broker did not start: " + pathlib.Path(self.folder, "log").read_text()
+        assert line, "the broker did not start: " + self.log()
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
@@ -123,6 +124,9 @@ class Server:
         if named.get("Content-Encoding") == "":
             del named["Content-Encoding"]
         return self.ask("POST", endpoint, named, body)
+
+    def log(self):
+        return pathlib.Path(self.folder, "log").read_text()
 
     def report(self, location):
         number = struct.unpack(">Q", unb64(location.rsplit("/", 1)[1])[:8])[0]
@@ -515,7 +519,7 @@ def identities(server):
 
 
 def registrations(server):
-    """GW-13 REG-7 register: the same channel again, refused keys and channels, and who has no registration key"""
+    """GW-13 REG-7 REG-10 register: the same channel again, refused keys and channels, and who has no registration key"""
     agent = server.agent("kde").connect()
     one = agent.register()
     assert agent.register(channel=one.channel).endpoint == one.endpoint
@@ -533,6 +537,12 @@ def registrations(server):
         stranger = Agent(url, "firefox").connect()
         assert stranger.register()["status"] == 403
         stranger.close()
+    # Both are counted, and the wrong key is logged, without itself.
+    assert 'martlet_refusals_total{cause="PERMISSION_DENIED"} 2' in server.metrics()
+    time.sleep(0.5)
+    refused = [line for line in server.log().splitlines() if "a credential was refused" in line]
+    assert len(refused) == 1 and "registration key" in refused[0], refused
+    assert "127.0.0.1" in refused[0] and "wrong.key" not in server.log()
     for _ in range(200):
         agent.say({"messageType": "register", "channelID": str(uuid.uuid4())})
     for _ in range(200):
@@ -755,6 +765,11 @@ def hostility(server):
 
 def stopping(server):
     """NET-5 a broker that stops tells its user agents to go, and starts without an origin only as a gateway"""
+    # A link without instances ends, which is no fault.
+    gone = server.agent().connect()
+    gone.unregister(gone.register())
+    time.sleep(3)
+    assert "Web Push link" not in server.log(), server.log()
     agent = server.agent().connect()
     agent.register()
     server.stop()
@@ -790,6 +805,7 @@ WITHOUT_QUOTA = ["device-messages-per-minute=0", "device-messages-per-hour=0"]
 OPTIONS = {
     "vapid": {"origins": ["https://push.example.org"]},
     # STO-1: a user agent that does not read is away, and would have the last 100 messages alone.
+    "stopping": {"options": ["--handshake-seconds", "1"]},
     "hostility": {"limits": WITHOUT_QUOTA + ["stored-per-instance-max=0"]},
 }
 

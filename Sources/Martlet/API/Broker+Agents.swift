@@ -62,15 +62,10 @@ extension Broker {
     ) async throws(MartletError) -> Token {
         if let known = try await token(of: channel, in: project) { return known }
         let token = Credentials.token()
-        let new: NewInstance
-        do {
-            new = try NewInstance(
+        let new = try admitted {
+            try NewInstance(
                 admitting: credential, to: project, app: app, platform: .web, token: token,
                 deviceKey: deviceKey(token), now: clock(), store: store, channel: channel)
-        } catch let error as MartletError {
-            throw error
-        } catch {
-            throw .unreadable(error)
         }
         try strangers.register(from: address)
         do throws(MartletError) {
@@ -82,6 +77,18 @@ extension Broker {
                 let known = try await self.token(of: channel, in: project)
             else { throw error }
             return known
+        }
+    }
+
+    /// OPS-10: makes a new instance of a door's device. A refusal is counted for no project, because anybody may name one
+    /// with a wrong credential.
+    func admitted(_ make: () throws -> NewInstance) throws(MartletError) -> NewInstance {
+        try counting(in: nil) { () throws(MartletError) in
+            do { return try make() } catch let error as MartletError {
+                throw error
+            } catch {
+                throw .unreadable(error)
+            }
         }
     }
 

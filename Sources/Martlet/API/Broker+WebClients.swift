@@ -107,17 +107,13 @@ extension Broker {
         _ credential: RegistrationCredential, _ address: WebPushAddress?, app: String,
         in project: String
     ) throws(MartletError) -> NewInstance {
-        do {
-            var new = try NewInstance(
+        var new = try admitted {
+            try NewInstance(
                 admitting: credential, to: project, app: app, platform: .web,
                 deviceKey: Credentials.deviceKey(), now: clock(), store: store)
-            new.bridging = address.map { Bridging(.webPush($0), isOnlyWay: true) }
-            return new
-        } catch let error as MartletError {
-            throw error
-        } catch {
-            throw .unreadable(error)
         }
+        new.bridging = address.map { Bridging(.webPush($0), isOnlyWay: true) }
+        return new
     }
 
     /// The token of the instance with a subscription.

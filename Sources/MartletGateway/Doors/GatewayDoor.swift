@@ -5,6 +5,7 @@
 // connections. Rests on Route and NIO.
 
 package import CoreMetrics
+import Martlet
 package import MartletTransport
 package import NIOCore
 
@@ -69,4 +70,10 @@ package struct WebSocketPeer: Sendable {
 
     /// GW-15: notes a right credential, so that the connection does not end to make room for others.
     package func trust() { peer.trust() }
+
+    /// REG-10: logs and counts a wrong credential, and waits if the address had too many.
+    /// - Throws: `RESOURCE_EXHAUSTED` if too many refusals of the address wait already.
+    package func refused(_ kind: String) async throws(MartletError) {
+        try await peer.holdBack(kind, from: address)
+    }
 }

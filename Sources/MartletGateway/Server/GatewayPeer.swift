@@ -5,6 +5,7 @@
 // NIO.
 
 import HTTPTypes
+import Martlet
 import MartletTransport
 import NIOCore
 import NIOSSL
@@ -83,6 +84,11 @@ final class GatewayPeer: Sendable {
 
     /// Notes a right credential of a connection without requests.
     func trust() { hasRightCredential.store(true, ordering: .relaxed) }
+
+    /// REG-10: notes a wrong credential of a connection without requests; see `Gateway.holdBack`.
+    func holdBack(_ kind: String, from address: PeerAddress) async throws(MartletError) {
+        try await gateway.holdBack(kind, from: address)
+    }
 
     /// Begins to count a message of a WebSocket that is not whole.
     /// - Returns: nil after a right credential.

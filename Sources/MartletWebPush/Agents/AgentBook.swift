@@ -96,25 +96,21 @@ final class AgentBook: Sendable {
     /// - Throws: see `Broker.register(_:app:in:presenting:from:deviceKey:)`.
     func register(
         _ channel: ChannelID, of agent: AgentIdentity, presenting key: String?,
-        from address: PeerAddress
+        from peer: WebSocketPeer
     ) async throws(MartletError) -> Token {
         let endpoints = endpoints
         do throws(MartletError) {
             return try await broker.register(
                 AgentChannel(agent: agent.digest, channel: channel.bytes), app: configuration.app,
-                in: configuration.project, presenting: key.map { .key($0) } ?? .none, from: address
+                in: configuration.project, presenting: key.map { .key($0) } ?? .none,
+                from: peer.address
             ) { endpoints.deviceKey(of: $0) }
         } catch {
-            if error.word == .permissionDenied, key != nil { await holdBack(address) }
+            if error.word == .permissionDenied, key != nil {
+                try await peer.refused("registration key")
+            }
             throw error
         }
-    }
-
-    /// Delays the refusal of a wrong registration key, if the address has presented too many (REG-10).
-    private func holdBack(_ address: PeerAddress) async {
-        guard case .later = broker.strangers.refused(from: address) else { return }
-        try? await Task.sleep(for: .milliseconds(StrangerBook.waitMilliseconds))
-        broker.strangers.settled(address)
     }
 
     func unregister(_ token: Token) async throws(MartletError) {

@@ -376,7 +376,7 @@ final class AgentHandler: ChannelDuplexHandler {
         isWorking = true
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
-        let (book, key, address) = (book, registrationKey, peer.address)
+        let (book, key, peer) = (book, registrationKey, peer)
         let known: Token? =
             if case .unregister(let channel) = work { subscriptions[channel]?.token } else { nil }
         Task {
@@ -386,7 +386,7 @@ final class AgentHandler: ChannelDuplexHandler {
                 case .register(let channel, _):
                     result = .success(
                         try await book.register(
-                            channel, of: agent, presenting: key, from: address))
+                            channel, of: agent, presenting: key, from: peer))
                 case .unregister:
                     if let known { try await book.unregister(known) }
                     result = .success(nil)

@@ -159,7 +159,8 @@ final class BrokerLink: ChannelInboundHandler {
                 if case .attached = apps[channel] { sayHello(on: UInt8(channel)) }
             }
         case .ping(let ping): send(.pong(Pong(value: ping.value)), on: 0)
-        case .error(let frame):
+        // A link that carries no instance any more is closed in a while, which is its usual end.
+        case .error(let frame) where freeChannels.count < Limits.appsPerConnectionMax:
             logger.warning(
                 "the broker closed a Web Push link", metadata: ["error": "\(frame.error)"])
         default: break
