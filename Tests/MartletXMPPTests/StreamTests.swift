@@ -103,6 +103,23 @@ extension OverXMPP {
         }
 
         @Test(
+            "NET-3 a stream in another encoding ends with the error for it, in one piece or byte by byte",
+            arguments: [.utf16, .utf16BigEndian, .utf16LittleEndian, .utf32] as [String.Encoding],
+            [true, false])
+        func otherEncodings(encoding: String.Encoding, isWhole: Bool) async throws {
+            try await XMPPWorld.run { world in
+                let peer = try await world.newPeer()
+                let bytes = Array(try #require(Self.header.data(using: encoding)))
+                if isWhole {
+                    try await peer.write(bytes: bytes)
+                } else {
+                    for byte in bytes.prefix(2) { try await peer.write(bytes: [byte]) }
+                }
+                #expect(condition(await peer.readToEnd()) == "unsupported-encoding")
+            }
+        }
+
+        @Test(
             "NET-3 a stanza that breaks a rule ends the stream of a signed-in app server",
             arguments: [
                 ("<message xmlns='jabber:server'/>", "invalid-namespace"),

@@ -82,6 +82,7 @@ final class StanzaParser {
     /// - Returns: what the bytes completed, in order, and the fault after it, if there is one. Don't use the parser after
     ///   a fault.
     func parse(_ bytes: UnsafeRawBufferPointer) -> (events: [Event], fault: StreamError?) {
+        guard !beginsAsUTF16(bytes) else { return ([], Self.notUTF8) }
         let isParsed =
             XML_Parse(
                 parser, bytes.baseAddress?.assumingMemoryBound(to: CChar.self),
@@ -99,6 +100,16 @@ final class StanzaParser {
         defer { events = [] }
         return (events, fault)
     }
+
+    /// Whether the stream's first two bytes are those by which libexpat takes it for UTF-16, whatever the parser was told.
+    /// Source: RFC 6120 §11.6.
+    private func beginsAsUTF16(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        bytes.prefix(max(0, 2 - fedBytes)).enumerated().contains { index, byte in
+            byte == 0 || (fedBytes + index == 0 && byte >= 0xFE)
+        }
+    }
+
+    private static let notUTF8 = StreamError(.unsupportedEncoding, "A stream must be UTF-8.")
 
     // MARK: Callbacks of the parser
 
@@ -123,7 +134,7 @@ final class StanzaParser {
     private func declared(encoding: String?) {
         tagStart = position
         guard let encoding, encoding.lowercased() != "utf-8" else { return }
-        stop(StreamError(.unsupportedEncoding, "A stream must be UTF-8."))
+        stop(Self.notUTF8)
     }
 
     private func began(
@@ -199,8 +210,7 @@ final class StanzaParser {
 
     private static func fault(of code: XML_Error) -> StreamError {
         switch code {
-        case XML_ERROR_UNKNOWN_ENCODING, XML_ERROR_INCORRECT_ENCODING:
-            StreamError(.unsupportedEncoding, "A stream must be UTF-8.")
+        case XML_ERROR_UNKNOWN_ENCODING, XML_ERROR_INCORRECT_ENCODING: notUTF8
         case XML_ERROR_NO_MEMORY:
             StreamError(.resourceConstraint, "Out of memory for the stream.")
         default: StreamError(.notWellFormed, "The stream is not well-formed XML.")
