@@ -13,6 +13,8 @@ import Testing
 struct TestAccount {
     struct Claims {
         var iss: String
+        /// nil, as in an assertion.
+        var sub: String?
         var aud: String
         var iat: Double
         var exp: Double
@@ -24,6 +26,7 @@ struct TestAccount {
                 "iss": .string(iss), "aud": .string(aud), "iat": .number(JSONNumber(iat)),
                 "exp": .number(JSONNumber(exp)),
             ]
+            members["sub"] = sub.map { .string($0) }
             members["nbf"] = nbf.map { .number(JSONNumber($0)) }
             members["scope"] = scope.map { .string($0) }
             return .object(members)

@@ -185,6 +185,7 @@ extension OverHTTP {
                 ] {
                     claims.aud = audience
                     claims.scope = nil
+                    claims.sub = claims.iss
                     let token = try account.sign(claims)
                     #expect(try status(served, "Bearer " + token) == expected, "\(audience)")
                 }
@@ -192,6 +193,12 @@ extension OverHTTP {
                 let good = try account.sign(claims)
                 let forged = good.dropLast(4) + (good.hasSuffix("AAAA") ? "BBBB" : "AAAA")
                 #expect(try status(served, "Bearer " + forged) == 401)
+                for subject in [nil, "", "other@tides.iam.gserviceaccount.com"] as [String?] {
+                    var foreign = claims
+                    foreign.sub = subject
+                    let token = try account.sign(foreign)
+                    #expect(try status(served, "Bearer " + token) == 401)
+                }
                 var old = claims
                 (old.iat, old.exp) = (claims.iat - 7200, claims.iat - 3700)
                 #expect(try status(served, "Bearer " + (try account.sign(old))) == 401)

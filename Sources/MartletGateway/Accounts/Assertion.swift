@@ -37,6 +37,7 @@ struct Assertion {
     /// True for a header with extensions that a reader must understand.
     let isExtended: Bool
     let issuer: String
+    private let subject: String?
     /// Empty in a bearer token that names scopes instead.
     private let audiences: [String]
     /// Seconds since 1970, with a fraction.
@@ -66,6 +67,7 @@ struct Assertion {
         algorithm = header["alg"]?.string
         isExtended = header["crit"] != nil
         self.issuer = issuer
+        subject = claims["sub"]?.string
         self.issued = issued
         self.expires = expires
         starts = Self.seconds(claims["nbf"])
@@ -116,11 +118,15 @@ struct Assertion {
         return nil
     }
 
-    /// Judges the claims of a bearer token that its sender signed: it is for a service, or names scopes (AIP-4111).
+    /// Judges the claims of a bearer token that its sender signed: it speaks for the account itself, and is for a service, or
+    /// names scopes (AIP-4111).
     func fault(
         ofBearer account: ServiceAccountDetails, audiences: Set<String>, now: Double
     ) -> OAuthError? {
         if let fault = fault(of: account, now: now) { return fault }
+        guard subject == issuer else {
+            return .invalidGrant("Invalid JWT: sub must be the same as iss.")
+        }
         let isForService = self.audiences.contains {
             audiences.contains($0) || audiences.contains($0 + "/")
         }
