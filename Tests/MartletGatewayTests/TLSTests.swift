@@ -286,6 +286,17 @@ extension OverHTTP {
             }
         }
 
+        @Test("GW-15 half handshakes of an address pass their turns on, and its others connect")
+        func halfHandshakes() async throws {
+            let told = try await Self.peer("half") { _ in .object(["count": .integer(400)]) }
+            // With a turn of four seconds each, and a second behind it, it would be half a minute.
+            guard case .integer(let milliseconds) = told else {
+                Issue.record("no time: \(told)")
+                return
+            }
+            #expect(milliseconds < 15_000)
+        }
+
         @Test("NET-5 a closing TLS connection does not wait long for a peer that reads nothing")
         func closing() async throws {
             let folder = TestFolder()

@@ -129,6 +129,22 @@ def flood(port, certificate, count):
     return {"ended": False, "sent": count}
 
 
+def half(port, certificate, count):
+    """How many milliseconds a client waits whose address has begun many handshakes and goes on with none."""
+    context = ssl.create_default_context(cafile=certificate)
+    begun = []
+    for _ in range(count):
+        out = ssl.MemoryBIO()
+        try:
+            context.wrap_bio(ssl.MemoryBIO(), out, server_hostname="localhost").do_handshake()
+        except ssl.SSLWantReadError:
+            begun.append(socket.create_connection(("localhost", port), timeout=30))
+            begun[-1].sendall(out.read())
+    began = time.monotonic()
+    connect(port, certificate)
+    return int((time.monotonic() - began) * 1000)
+
+
 def drip(port, certificate, seconds):
     """How long the server waits for a frame that does not end."""
     connection = connect(port, certificate)

@@ -45,26 +45,26 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
             peer.speaksHTTP()
         }
         readLittle(channel)
-        // The handshake has its limit from its turn on.
+        // The handshake has its limit from its turn on, and the turn comes after the first bytes.
         if let handshakeLimit { endWithoutHTTP(channel, after: handshakeLimit * Self.waitFactor) }
         let value = base.setup(channel: channel, logger: logger)
         do {
             let pipeline = channel.pipeline.syncOperations
             let handler = PeerBytesHandler(peer, requestLimit)
-            if handshakeLimit == nil {
-                try pipeline.addHandler(handler, position: .first)
-            } else {
+            if let handshakeLimit {
                 let tls = try pipeline.handler(type: NIOSSLServerHandler.self)
                 try pipeline.addHandler(handler, position: .after(tls))
                 handler.handshakeFailed = { peer.handshakeFailed($0) }
-                if !peer.isProxy {
-                    try pipeline.addHandler(
-                        HandshakeTurnHandler(turns, peer.address) { [self] in
-                            if let handshakeLimit { endWithoutHTTP(channel, after: handshakeLimit) }
-                        }, position: .before(tls))
-                } else if let handshakeLimit {
+                if peer.isProxy {
                     endWithoutHTTP(channel, after: handshakeLimit)
+                } else {
+                    let turn = HandshakeTurnHandler(
+                        turns, peer.address, silentMax: handshakeLimit
+                    ) { [self] in endWithoutHTTP(channel, after: handshakeLimit) }
+                    try pipeline.addHandler(turn, position: .before(tls))
                 }
+            } else {
+                try pipeline.addHandler(handler, position: .first)
             }
             return value.map { AcceptedConnection($0, peer) }
         } catch {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Decides whose TLS handshake comes next, by address (GW-15). A handshake costs a signature, so an address has a few at a
-// time, and its further connections wait unread. A client that opens hundreds of connections at once is served in their order.
-// Where more wait, the newest is served first: else silent connections would hold up for minutes whoever shares their address.
-// A handshake that failed keeps its place for a second: else an address could begin and leave handshakes without end. Rests on
+// time, and its further connections wait unread. The next one is drawn by lot. A queue would serve those first who have waited
+// longest and are about to give up, and a stack those who come last: an address that begins handshakes faster than they are
+// served could then keep out whoever shares it. By lot each connection has an equal chance, whatever the others do. Rests on
 // PeerAddress.
 
 import Martlet
@@ -14,9 +14,7 @@ import Synchronization
 package final class HandshakeTurns: Sendable {
     private struct Address {
         var openCount = 0
-        /// The numbers of connections, in the order of arrival. A connection has left if `beginnings` lacks its number.
-        var order: ArraySlice<UInt64> = []
-        /// The waiting connections.
+        /// The waiting connections by their numbers.
         var beginnings: [UInt64: @Sendable () -> Void] = [:]
     }
 
@@ -24,9 +22,6 @@ package final class HandshakeTurns: Sendable {
         var lastNumber: UInt64 = 0
         var addresses: [PeerAddress: Address] = [:]
     }
-
-    /// Waiting connections of an address that are served in their order.
-    package static let orderedMax = 512
 
     private let most: Int
     private let state = Mutex(State())
@@ -39,25 +34,20 @@ package final class HandshakeTurns: Sendable {
     package func wait(_ address: PeerAddress, begin: @escaping @Sendable () -> Void) -> UInt64 {
         let number = state.withLock { state in
             state.lastNumber += 1
-            var known = state.addresses[address.network] ?? Address()
-            known.order.append(state.lastNumber)
-            known.beginnings[state.lastNumber] = begin
-            state.addresses[address.network] = known
+            state.addresses[address.network, default: Address()].beginnings[state.lastNumber] =
+                begin
             return state.lastNumber
         }
         beginNext(address)
         return number
     }
 
-    /// Gives up a place in the queue.
+    /// Gives up waiting.
     /// - Returns: false if the turn had begun; `end` must follow.
     package func leave(_ number: UInt64, of address: PeerAddress) -> Bool {
         state.withLock { state in
             let begin = state.addresses[address.network]?.beginnings.removeValue(forKey: number)
-            if state.addresses[address.network]?.beginnings.isEmpty == true {
-                state.addresses[address.network]?.order = []
-                forget(address.network, &state)
-            }
+            forget(address.network, &state)
             return begin != nil
         }
     }
@@ -77,7 +67,7 @@ package final class HandshakeTurns: Sendable {
     }
 
     private func forget(_ address: PeerAddress, _ state: inout State) {
-        guard let known = state.addresses[address], known.openCount == 0, known.order.isEmpty
+        guard let known = state.addresses[address], known.openCount == 0, known.beginnings.isEmpty
         else { return }
         state.addresses[address] = nil
     }
@@ -88,15 +78,10 @@ package final class HandshakeTurns: Sendable {
                 return nil
             }
             defer { state.addresses[address.network] = known }
-            guard known.openCount < most else { return nil }
-            let isNewestFirst = known.beginnings.count > Self.orderedMax
-            while let number = isNewestFirst ? known.order.popLast() : known.order.popFirst() {
-                if let begin = known.beginnings.removeValue(forKey: number) {
-                    known.openCount += 1
-                    return begin
-                }
-            }
-            return nil
+            guard known.openCount < most, let number = known.beginnings.keys.randomElement()
+            else { return nil }
+            known.openCount += 1
+            return known.beginnings.removeValue(forKey: number)
         }
         begin?()
     }

@@ -232,7 +232,7 @@ final class PeerBytesHandler: ChannelDuplexHandler {
         if case TLSUserEvent.handshakeCompleted = event {
             handshakeFailed = nil
             let pipeline = context.pipeline.syncOperations
-            (try? pipeline.handler(type: HandshakeTurnHandler.self))?.established()
+            (try? pipeline.handler(type: HandshakeTurnHandler.self))?.endTurn()
         }
         if case ChannelEvent.inputClosed = event, held.readableBytes > 0 {
             isEndHeld = true

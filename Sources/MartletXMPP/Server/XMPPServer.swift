@@ -143,7 +143,7 @@ public final class XMPPServer: Service {
                     let pipeline = channel.pipeline.syncOperations
                     let handler = AppServerHandler(core, address: address)
                     if !handler.isProxy {
-                        try pipeline.addHandler(HandshakeTurnHandler(core.turns, address) {})
+                        try pipeline.addHandler(HandshakeTurnHandler(core.turns, address))
                     }
                     try pipeline.addHandler(NIOSSLServerHandler(context: tls))
                     try pipeline.addHandler(handler)

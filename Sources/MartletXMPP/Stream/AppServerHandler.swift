@@ -150,7 +150,7 @@ final class AppServerHandler: ChannelDuplexHandler {
         if case TLSUserEvent.handshakeCompleted = event {
             isEstablished = true
             let pipeline = context.channel.pipeline.syncOperations
-            (try? pipeline.handler(type: HandshakeTurnHandler.self))?.established()
+            (try? pipeline.handler(type: HandshakeTurnHandler.self))?.endTurn()
         }
         context.fireUserInboundEventTriggered(event)
     }
