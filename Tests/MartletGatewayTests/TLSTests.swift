@@ -237,6 +237,42 @@ extension OverHTTP {
             #expect(told == .integer(100))
         }
 
+        /// What becomes of heads on one connection of HTTP/2, and of a request begun before them.
+        private static func outcomes(_ heads: [[(String, String)]]) async throws -> [JSONValue] {
+            let told = try await peer("heads") { _ in
+                .object([
+                    "requests": .array(
+                        heads.map { .array($0.map { .array([.string($0.0), .string($0.1)]) }) })
+                ])
+            }
+            guard case .array(let outcomes) = told else { return [] }
+            return outcomes
+        }
+
+        private static let ordinary = [
+            (":method", "GET"), (":scheme", "https"), (":path", "/healthz"), (":authority", "l"),
+        ]
+
+        @Test("GW-1 a malformed request of HTTP/2 is reset, and its connection goes on")
+        func malformed() async throws {
+            let ordinary = Self.ordinary
+            let malformed = [
+                ordinary.filter { $0.0 != ":path" }, ordinary + [(":path", "/healthz")],
+                ordinary + [("a", "b"), (":status", "200")], ordinary + [("connection", "close")],
+                ordinary + [("Upper", "case")], ordinary + [("te", "gzip")],
+                ordinary + [("content-length", "5")], ordinary + [("a", "b\r\nc: d")],
+            ]
+            let outcomes = try await Self.outcomes(malformed + [ordinary])
+            let reset = [JSONValue](repeating: .string("reset 1"), count: malformed.count)
+            #expect(outcomes == reset + [.string("200"), .string("200")], "\(outcomes)")
+        }
+
+        @Test("GW-1 an error that ends a connection of HTTP/2 is told before")
+        func farewell() async throws {
+            let codes = try await Self.peer("goaway") { _ in .object([:]) }
+            #expect(codes == .array([.integer(1)]), "\(codes)")
+        }
+
         @Test("OPS-5 a flood of WINDOW_UPDATE over HTTP/2 ends the connection")
         func flood() async throws {
             let told = try await Self.peer("flood") { _ in .object(["count": .integer(5000)]) }

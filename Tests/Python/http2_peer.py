@@ -12,8 +12,10 @@ import struct
 import sys
 import time
 
-HEADERS, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE, DATA = 1, 3, 4, 6, 8, 0
+HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, DATA = 1, 3, 4, 6, 7, 8, 0
 END_STREAM, END_HEADERS = 1, 4
+# Fields of the static table (RFC 7541, appendix A).
+STATUSES = {0x88: "200", 0x8c: "400", 0x8d: "404"}
 
 
 def connect(port, certificate):
@@ -75,42 +77,46 @@ def has_ended(connection):
         connection.settimeout(30)
 
 
+def frames(connection):
+    """The kind, flags, stream and payload of each frame that comes, until the connection ends."""
+    arrived = b""
+    while True:
+        while len(arrived) < 9 or len(arrived) < 9 + int.from_bytes(arrived[:3], "big"):
+            try:
+                piece = connection.recv(65536)
+            except OSError:
+                piece = b""
+            if not piece:
+                return
+            arrived += piece
+        length = int.from_bytes(arrived[:3], "big")
+        yield arrived[3], arrived[4], int.from_bytes(arrived[5:9], "big"), arrived[9:9 + length]
+        arrived = arrived[9 + length:]
+
+
 def answers(connection, streams):
     """The bodies of the answers on these streams."""
-    bodies, ended, arrived = {stream: b"" for stream in streams}, set(), b""
-    while ended < set(streams):
-        while len(arrived) < 9 or len(arrived) < 9 + int.from_bytes(arrived[:3], "big"):
-            piece = connection.recv(65536)
-            if not piece:
-                raise SystemExit("the connection ended")
-            arrived += piece
-        length, kind, flags = int.from_bytes(arrived[:3], "big"), arrived[3], arrived[4]
-        stream, payload = int.from_bytes(arrived[5:9], "big"), arrived[9:9 + length]
-        arrived = arrived[9 + length:]
+    bodies, ended = {stream: b"" for stream in streams}, set()
+    for kind, flags, stream, payload in frames(connection):
         if stream in bodies and kind == DATA:
             bodies[stream] += payload
         if stream in bodies and kind in (DATA, HEADERS) and flags & END_STREAM:
             ended.add(stream)
-    return [json.loads(bodies[stream])["name"] for stream in streams]
+        if ended == set(streams):
+            return [json.loads(bodies[stream])["name"] for stream in streams]
+    raise SystemExit("the connection ended")
 
 
 def settle(connection):
     """The codes of the streams reset until the server answers a PING."""
     connection.sendall(frame(PING, 0, 0, b"settle!!"))
-    codes, arrived = {}, b""
-    while True:
-        while len(arrived) < 9 or len(arrived) < 9 + int.from_bytes(arrived[:3], "big"):
-            piece = connection.recv(65536)
-            if not piece:
-                raise SystemExit("the connection ended")
-            arrived += piece
-        length, kind, flags = int.from_bytes(arrived[:3], "big"), arrived[3], arrived[4]
-        stream, payload = int.from_bytes(arrived[5:9], "big"), arrived[9:9 + length]
-        arrived = arrived[9 + length:]
+    codes = {}
+    for kind, flags, stream, payload in frames(connection):
         if kind == RST_STREAM:
             codes[stream] = int.from_bytes(payload, "big")
         if kind == PING and flags & 1:
             return codes
+    raise SystemExit("the connection ended")
 
 
 # Scenarios
@@ -193,6 +199,40 @@ def strangers(port, certificate, count):
     except OSError:
         ended = True
     return {"refused": sum(code == 7 for code in codes.values()), "ended": ended}
+
+
+def heads(port, certificate, requests):
+    """What becomes of each of these heads, one after the other on one connection, and at last of a request that was begun
+    before them: a status, "reset CODE", or "lost"."""
+    connection = connect(port, certificate)
+    arriving = frames(connection)
+
+    def outcome(own, bytes):
+        try:
+            connection.sendall(bytes)
+        except OSError:
+            return "lost"
+        for kind, _, stream, payload in arriving:
+            if stream == own and kind == HEADERS:
+                return STATUSES.get(payload[0], "another status")
+            if stream == own and kind == RST_STREAM:
+                return f"reset {int.from_bytes(payload, 'big')}"
+        return "lost"
+
+    head = [(":method", "GET"), (":scheme", "https"), (":path", "/healthz"), (":authority", "l")]
+    connection.sendall(frame(HEADERS, END_HEADERS, 1, fields(head)))
+    outcomes = [
+        outcome(stream, frame(HEADERS, END_HEADERS | END_STREAM, stream, fields(pairs)))
+        for stream, pairs in zip(range(3, 1000, 2), requests)]
+    return outcomes + [outcome(1, frame(DATA, END_STREAM, 1, b""))]
+
+
+def goaway(port, certificate):
+    """The code of GOAWAY after a frame that no connection may have: DATA outside a stream."""
+    connection = connect(port, certificate)
+    connection.sendall(frame(DATA, 0, 0, b"x"))
+    return [int.from_bytes(payload[4:8], "big")
+            for kind, _, _, payload in frames(connection) if kind == GOAWAY]
 
 
 def burst(port, certificate, key, path, body, count):

@@ -44,13 +44,15 @@ package struct FrameScanner {
     /// True inside a frame or a block of header fields.
     package var isInside: Bool { !head.isEmpty || payloadBytesLeft > 0 || isInHeaderBlock }
 
-    /// Whether written bytes begin with a GOAWAY frame. The library writes each frame by itself.
-    static func isGoAway(_ bytes: some Collection<UInt8>) -> Bool {
-        let head = Array(bytes.prefix(headBytes))
-        guard head.count == headBytes, head[3] == FrameType.goAway,
-            head[4...8].allSatisfy({ $0 == 0 })
-        else { return false }
-        return Int(head[0]) << 16 | Int(head[1]) << 8 | Int(head[2]) <= bytes.count - headBytes
+    /// The error code if written bytes begin with a GOAWAY frame; 0: no error. The library writes each frame by itself.
+    static func goAwayCode(_ bytes: some Collection<UInt8>) -> UInt32? {
+        // The payload is the last stream, the code, and any bytes.
+        let frame = Array(bytes.prefix(headBytes + 8))
+        guard frame.count == headBytes + 8, frame[3] == FrameType.goAway,
+            frame[4...8].allSatisfy({ $0 == 0 }),
+            Int(frame[0]) << 16 | Int(frame[1]) << 8 | Int(frame[2]) <= bytes.count - headBytes
+        else { return nil }
+        return frame[(headBytes + 4)...].reduce(0) { $0 << 8 | UInt32($1) }
     }
 
     /// Counts bytes of answers. Answers allow updates, because a client that reads much sends many updates.

@@ -16,6 +16,7 @@
 import Martlet
 import MartletTransport
 import NIOCore
+import NIOHTTP2
 import NIOHTTPTypes
 import NIOTLS
 
@@ -70,6 +71,8 @@ final class PeerBytesHandler: ChannelDuplexHandler {
     /// After GOAWAY: an end that waits for these writes.
     private var waitingEnd: EventLoopPromise<Void>?
     private var isOverdue = false
+    /// HTTP/2: whether GOAWAY with an error was written.
+    private(set) var hasToldError = false
 
     init(_ peer: GatewayPeer, _ limit: TimeAmount) {
         self.peer = peer
@@ -269,6 +272,10 @@ final class PeerBytesHandler: ChannelDuplexHandler {
             }
             mode = .frames(FrameScanner(now: .now))
             peer.speaksHTTP()
+            let pipeline = context.pipeline.syncOperations
+            if let library = try? pipeline.handler(type: NIOHTTP2Handler.self) {
+                try? pipeline.addHandler(StreamErrorHandler(self), position: .after(library))
+            }
             return take(bytes.dropFirst(beginning.count - before.count), context)
         case .requests, .handedOver: return true
         case .frames(var scanner):
@@ -309,8 +316,9 @@ final class PeerBytesHandler: ChannelDuplexHandler {
             let bytes = unwrapOutboundIn(data)
             scanner.write(bytesCount: bytes.readableBytes)
             mode = .frames(scanner)
-            if farewell == nil, FrameScanner.isGoAway(bytes.readableBytesView) {
-                sayFarewell(context)
+            if let code = FrameScanner.goAwayCode(bytes.readableBytesView) {
+                if code != 0 { hasToldError = true }
+                if farewell == nil { sayFarewell(context) }
             }
             let written = promise ?? context.eventLoop.makePromise()
             unwrittenCount += 1
