@@ -199,6 +199,13 @@ public final class Gateway: Sendable {
         return answer
     }
 
+    /// The answer to `OPTIONS *`, which asks what the server as a whole takes. Source: RFC 9110, section 9.3.7.
+    var methods: GatewayAnswer {
+        let known = Set(routes.map(\.method.rawValue)).union(["HEAD", "OPTIONS"]).sorted()
+        metrics.answered("none", status: 200, after: .zero)
+        return GatewayAnswer(headers: [("allow", known.joined(separator: ", "))])
+    }
+
     /// OPS-7: judges a head. What the store of a node that follows refuses is judged again by a store that is as new as the
     /// call.
     private func judgeAnew(

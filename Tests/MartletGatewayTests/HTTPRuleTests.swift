@@ -61,6 +61,36 @@ extension OverHTTP {
             }
         }
 
+        @Test("GW-1 a request with two credentials is refused, and the connection stays")
+        func credentials() async throws {
+            try await ServedGateway.run { served in
+                let peer = try served.peer()
+                let right = ("Authorization", "Bearer \(served.serverKey)")
+                for (further, status) in [
+                    ([right], 400), ([("authorization", "Bearer x")], 400), ([], 200),
+                ] {
+                    peer.request("POST", Self.send, headers: [right] + further, Self.body)
+                    let answer = try peer.answer()
+                    #expect(answer.status == status)
+                    if status == 400 { #expect(answer.body.contains("Authorization")) }
+                }
+            }
+        }
+
+        @Test("GW-1 OPTIONS of the whole server names the methods that it takes")
+        func wholeServer() async throws {
+            try await ServedGateway.run { served in
+                let peer = try served.peer()
+                peer.request("OPTIONS", "*")
+                let answer = try peer.answer()
+                #expect(answer.status == 200 && answer.headers["content-length"] == "0")
+                let methods = Set(answer.headers["allow"]?.components(separatedBy: ", ") ?? [])
+                #expect(methods.isSuperset(of: ["GET", "HEAD", "OPTIONS", "POST"]), "\(methods)")
+                peer.request("GET", "*")
+                #expect(try peer.answer().status == 400)
+            }
+        }
+
         @Test("GW-1 a request of HTTP/1.0 needs no Host")
         func formerVersion() async throws {
             try await ServedGateway.run { served in

@@ -267,6 +267,23 @@ extension OverHTTP {
             #expect(outcomes == reset + [.string("200"), .string("200")], "\(outcomes)")
         }
 
+        @Test("GW-1 a head of HTTP/2 that servers may read differently is refused, and no other")
+        func ambiguousHeads() async throws {
+            let ordinary = Self.ordinary
+            let nameless = ordinary.filter { $0.0 != ":authority" }
+            let refused = [
+                ordinary + [("host", "l"), ("host", "l")], ordinary + [("host", "other")],
+                nameless + [("host", "l"), ("host", "m")], nameless + [(":authority", "u@l")],
+                nameless + [("host", "l/m")],
+                ordinary.map { ($0.0, $0.1 == "https" ? "http" : $0.1) },
+                ordinary + [("authorization", "Bearer a"), ("authorization", "Bearer a")],
+            ]
+            let served = [ordinary, ordinary + [("host", "l")], nameless + [("host", "l")]]
+            let outcomes = try await Self.outcomes(refused + served)
+            let expected = refused.map { _ in "400" } + served.map { _ in "200" } + ["200"]
+            #expect(outcomes == expected.map { .string($0) }, "\(outcomes)")
+        }
+
         @Test("GW-1 an error that ends a connection of HTTP/2 is told before")
         func farewell() async throws {
             let codes = try await Self.peer("goaway") { _ in .object([:]) }

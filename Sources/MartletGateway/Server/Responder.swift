@@ -159,21 +159,27 @@ final class Responder: Sendable {
         let method = GatewayCall.Method(rawValue: asked.rawValue)
         var headers = request.headers.map { (name: $0.name.canonicalName, value: $0.value) }
         if let authority = request.head.authority { headers.append(("host", authority)) }
+        let address = channel.remoteAddress?.ipAddress
+        let fault = RequestHeadRule.fault(
+            in: request.head, isStream: channel.isStream,
+            isProxy: address.flatMap { PeerAddress($0) }.map(gateway.broker.isProxy) ?? false)
+        if let fault { return Self.malformed(fault) }
+        if asked == .options, request.head.path == "*" { return .refused(gateway.methods) }
         guard
             var call = GatewayCall(
                 method ?? .get, target: request.head.path ?? "/", headers: headers)
         else {
-            return .refused(
-                GatewayError(
-                    .invalidArgument,
-                    "The path or query has a broken escape, or the path escapes a letter or digit.",
-                    violations: []
-                ).envelope)
+            return Self.malformed(
+                "The path or query has a broken escape, or the path escapes a letter or digit.")
         }
         guard method != nil else { return .refused(gateway.unserved(at: call.path)) }
-        call.peer = gateway.client(of: call.headers, from: channel.remoteAddress?.ipAddress)
+        call.peer = gateway.client(of: call.headers, from: address)
         if let answer = otherWebSocket(request.head, call, on: channel) { return .refused(answer) }
         return await gateway.admit(call)
+    }
+
+    private static func malformed(_ sentence: String) -> Gateway.Admission {
+        .refused(GatewayError(.invalidArgument, sentence, violations: []).envelope)
     }
 
     /// GW-13: refuses a request for a WebSocket that WebSocketUpgradeHandler has not taken: of another version, or with a
