@@ -65,14 +65,15 @@ package final class PostgresLog: ReplicationLog {
         throw .unavailable(problems.joined(separator: "; "))
     }
 
+    /// - Parameter first: the first statement. One statement, because each costs a round trip to a server far away.
     private static func open(
         _ address: PostgresAddress, _ server: Int, as applicationName: String,
-        until deadline: PostgresDeadline
+        first: String = settings, until deadline: PostgresDeadline
     ) throws(PostgresError) -> PostgresConnection {
         let connection = try PostgresConnection.open(
             address.parameters(ofServer: server, applicationName: applicationName),
             until: deadline)
-        try connection.run(settings, until: deadline)
+        try connection.run(first, until: deadline)
         return connection
     }
 
@@ -91,10 +92,12 @@ package final class PostgresLog: ReplicationLog {
             'idle_in_transaction_session_timeout', 'idle_session_timeout')
         """
 
-    /// Ends sessions of earlier connections that still wait for the standby or for each other. No client waits for the
-    /// answers, and each session holds a place for connections of the server until the standby is back.
-    private static let endLeftovers = """
-        select pg_terminate_backend(pid) from pg_stat_activity
+    /// The settings, and the ends of sessions of earlier connections that still wait for the standby or for each other.
+    /// No client waits for their answers, and each holds a place for connections of the server until the standby is back.
+    private static let settingsAndEnds = """
+        \(settings)
+        union all
+        select pg_terminate_backend(pid)::text from pg_stat_activity
          where datname = current_database() and usename = current_user
            and application_name = current_setting('application_name')
            and pid <> pg_backend_pid() and state = 'active'
@@ -135,18 +138,22 @@ package final class PostgresLog: ReplicationLog {
         throw .unavailable(problems.joined(separator: "; "))
     }
 
-    /// Connects, and commits once before anything is read: a server restarted alone shows rows that no other disk has,
+    /// Connects, and commits once before anything is believed: a server restarted alone shows rows that no other disk has,
     /// and does not commit.
     private func begin(
         _ server: Int, until deadline: PostgresDeadline
     ) throws(LogError) -> PostgresConnection {
         do throws(PostgresError) {
             let opened = try Self.open(
-                address, server, as: "martlet \(purpose.rawValue) \(node.name)", until: deadline)
-            try opened.run(Self.endLeftovers, until: deadline)
-            try touch(opened, until: deadline)
+                address, server, as: "martlet \(purpose.rawValue) \(node.name)",
+                first: Self.settingsAndEnds, until: deadline)
+            // The commit comes after the reading, and confirms it.
             let identity = try opened.run(
-                "select incarnation, redo_format from martlet_cluster", until: deadline)
+                """
+                with touched as (\(Self.touch))
+                select incarnation, redo_format from martlet_cluster
+                """, Self.values(of: node), until: deadline)
+            if let warning = opened.warning { throw PostgresError.lost(warning) }
             guard identity.rowCount == 1 else {
                 throw PostgresError.server(code: PostgresCode.undefinedTable, text: "")
             }
@@ -163,13 +170,15 @@ package final class PostgresLog: ReplicationLog {
         _ connection: PostgresConnection, until deadline: PostgresDeadline
     ) throws(PostgresError) {
         try connection.run(
-            """
-            insert into martlet_node (node, run, address, formats, applied, seen)
-            values ($1, $2, $3, int4range($4, $5, '[]'), $6, clock_timestamp())
-            on conflict (node) do update set seen = clock_timestamp()
-            """, Self.values(of: node), as: "martlet_touch", until: deadline)
+            Self.touch, Self.values(of: node), as: "martlet_touch", until: deadline)
         if let warning = connection.warning { throw .lost(warning) }
     }
+
+    private static let touch = """
+        insert into martlet_node (node, run, address, formats, applied, seen)
+        values ($1, $2, $3, int4range($4, $5, '[]'), $6, clock_timestamp())
+        on conflict (node) do update set seen = clock_timestamp()
+        """
 
     static func values(of node: NodeReport) -> [PostgresValue] {
         [
