@@ -270,6 +270,7 @@ let package = Package(
             path: "Tests/EngineBench"),
         .target(name: "TLSPeers", dependencies: ["COpenSSL"], path: "Tests/TLSPeers"),
         .target(name: "Rounds", path: "Tests/Rounds"),
+        .target(name: "TestPorts", path: "Tests/TestPorts"),
         .target(
             name: "RedoBench",
             dependencies: [
@@ -319,7 +320,7 @@ let package = Package(
                 "Martlet", "MartletBits", "MartletBridge", "MartletClient", "MartletCluster",
                 "MartletCrypto", "MartletGateway", "MartletLZ4", "MartletPostgres", "MartletEngine",
                 "MartletRows", "MartletBase", "MartletSimulator", "MartletStore", "MartletTLS",
-                "MartletWire", "CSpawn", "Logging",
+                "MartletWire", "TestPorts", "CSpawn", "Logging",
             ]),
         .testTarget(
             name: "MartletMailboxTests",
@@ -331,8 +332,8 @@ let package = Package(
             name: "MartletTests",
             dependencies: [
                 "Martlet", "MartletClient", "MartletClientTLS", "MartletCrypto", "MartletStore",
-                "MartletTLS", "TLSPeers", "MartletEngine", "MartletRows", "MartletBase",
-                "MartletTransport", "MartletWire", "Logging",
+                "MartletTLS", "TLSPeers", "TestPorts", "MartletEngine", "MartletRows",
+                "MartletBase", "MartletTransport", "MartletWire", "Logging",
             ]),
         .testTarget(
             name: "MartletGatewayTests",
@@ -374,7 +375,7 @@ let package = Package(
             name: "EndToEndTests",
             dependencies: [
                 "Martlet", "MartletClient", "MartletStore", "MartletEngine", "MartletRows",
-                "MartletWire", "MartletBase",
+                "MartletWire", "MartletBase", "TestPorts",
             ]),
     ]
 )

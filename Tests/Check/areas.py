@@ -39,6 +39,7 @@ ELSEWHERE = (
     ("Tests/EngineBench/", "MartletEngineTests"),
     ("Tests/RedoBench/", "MartletStoreTests"),
     ("Tests/TLSPeers/", "MartletTLSTests"),
+    ("Tests/TestPorts/", "MartletTests.HostilityTests"),
     ("Tests/Vectors/", "MartletWireTests"),
     ("Tests/Faults/", "EndToEndTests.DiskFailureTests"),
     ("Tests/Python/admin_sdk", "MartletGatewayTests"),

@@ -5,6 +5,7 @@
 
 import Foundation
 import Synchronization
+import TestPorts
 import Testing
 
 @Suite("Starts", .timeLimit(.minutes(2)))
@@ -62,9 +63,8 @@ struct StartTests {
         defer { desk.remove() }
         let (holder, taken) = Self.listener()
         defer { close(holder) }
-        let (free, port) = Self.listener()
-        close(free)
         // The port is closed while nobody listens, so every connection is one to the broker.
+        let port = try FreePort.claim()
         let fleet = Fleet(port: port)
         let end = try desk.run(
             "serve", "--port", "\(port)", "--\(setting)", "127.0.0.1:\(taken)")

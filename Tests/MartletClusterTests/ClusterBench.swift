@@ -13,6 +13,7 @@ import MartletPostgres
 import MartletEngine
 import MartletRows
 import MartletStore
+import TestPorts
 import Testing
 
 /// The nodes of a cluster.
@@ -40,7 +41,7 @@ final class ClusterBench: @unchecked Sendable {
         folder = NSTemporaryDirectory() + "martlet-cluster-\(UInt64.random(in: 0 ... .max))"
         try FileManager.default.createDirectory(
             atPath: folder, withIntermediateDirectories: true)
-        nodePorts = try names.map { _ in try PostgresPrograms.freePort() }
+        nodePorts = try names.map { _ in try FreePort.claim() }
     }
 
     // A node that a failed test has left running ends the process when its store is gone, and the failure is not told.
@@ -94,7 +95,7 @@ final class ClusterBench: @unchecked Sendable {
             address: NodeAddress(
                 host: "127.0.0.1",
                 port: folder == node
-                    ? nodePorts[names.firstIndex(of: node)!] : try PostgresPrograms.freePort()),
+                    ? nodePorts[names.firstIndex(of: node)!] : try FreePort.claim()),
             packing: LZ4Packing()
         ) { [pause, faults] report, use in
             SlowLog(

@@ -9,6 +9,7 @@ import MartletCluster
 import MartletPostgres
 import MartletRows
 import MartletTLS
+import TestPorts
 import Testing
 
 @Suite(
@@ -468,11 +469,11 @@ struct PostgresLogTests {
         let pair = try pair()
         let world = try World(
             pair,
-            hosts: [try PostgresPrograms.freePort(), pair.standby.port, pair.primary.port])
+            hosts: [try FreePort.claim(), pair.standby.port, pair.primary.port])
         let bench = try world.bench()
         let first = try bench.takeOver(bench.a, .a, after: bench.beginning)
         #expect(try bench.b.tail(within: .ample) == first)
-        let lost = try world.log(.a, hosts: [try PostgresPrograms.freePort(), pair.standby.port])
+        let lost = try world.log(.a, hosts: [try FreePort.claim(), pair.standby.port])
         #expect(throws: LogError.self) { try lost.tail(within: .ample) }
     }
 

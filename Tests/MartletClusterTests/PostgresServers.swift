@@ -10,6 +10,7 @@ import Foundation
 import Glibc
 import MartletCluster
 import MartletPostgres
+import TestPorts
 import Testing
 
 /// PostgreSQL's programs.
@@ -111,42 +112,6 @@ enum PostgresPrograms {
         if let owner, chown(path, owner.user, owner.group) != 0 {
             throw Failure(description: "chown of \(path): error \(errno)")
         }
-    }
-
-    /// A port on which nothing listens, and which no other caller gets while this process runs. The claim on the port
-    /// is a UDP socket with the same number, so callers in other processes see it too.
-    ///
-    /// Linux gives the ports behind `claimable` to connections. Such a port could be taken whenever the server is down.
-    static func freePort() throws -> UInt16 {
-        for _ in 0..<1_000 {
-            let port = claimable.randomElement()!
-            guard let claim = bound(port, SOCK_DGRAM) else { continue }
-            if let probe = bound(port, SOCK_STREAM) {
-                close(probe)
-                return port
-            }
-            close(claim)
-        }
-        throw Failure(description: "no free port was found")
-    }
-
-    private static let claimable: Range<UInt16> = 10_000..<32_768
-
-    /// - Returns: a socket with a port of 127.0.0.1; nil if another socket has the port.
-    private static func bound(_ port: UInt16, _ kind: __socket_type) -> Int32? {
-        let descriptor = socket(AF_INET, Int32(kind.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = port.bigEndian
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        let isBound = withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
-                bind(descriptor, pointer, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
-            }
-        }
-        if isBound { return descriptor }
-        close(descriptor)
-        return nil
     }
 }
 
@@ -272,9 +237,9 @@ final class PostgresPair {
         folder = try PostgresPrograms.temporaryFolder()
         passwordFile = folder + "/passwords"
         primary = PostgresServer(
-            folder: folder + "/primary", port: try PostgresPrograms.freePort())
+            folder: folder + "/primary", port: try FreePort.claim())
         standby = PostgresServer(
-            folder: folder + "/standby", port: try PostgresPrograms.freePort())
+            folder: folder + "/standby", port: try FreePort.claim())
         try makePrimary()
         try makeStandby()
     }

@@ -4,6 +4,7 @@
 
 import Martlet
 import MartletClient
+import TestPorts
 import Testing
 
 private func options(_ change: (inout DeviceOptions) -> Void = { _ in }) -> DeviceOptions {
@@ -25,9 +26,11 @@ private struct World {
     static func open(
         _ change: (inout DeviceOptions) -> Void = { _ in }
     ) async throws -> World {
-        let test = try await TestBroker.open()
+        // A test may open the broker again.
+        let claimed = try FreePort.claim()
+        let test = try await TestBroker.open { $0.address!.port = claimed }
         try await test.broker.createOpenProject(other)
-        let port = Int(test.broker.port!)
+        let port = Int(claimed)
         let connection = DeviceConnection(host: "127.0.0.1", port: port)
         var devices: [MartletDevice] = []
         for project in [TestBroker.project, other] {

@@ -7,6 +7,7 @@ import Foundation
 import Martlet
 import MartletClient
 import MartletWire
+import TestPorts
 import Testing
 
 @Suite("Embedding")
@@ -112,8 +113,8 @@ struct EmbeddingTests {
 
     @Test("EMB-1 a closed broker's port is free at once")
     func freesItsPort() async throws {
-        let test = try await TestBroker.open(loops: 2)
-        let port = test.broker.port!
+        let port = try FreePort.claim()
+        let test = try await TestBroker.open(loops: 2) { $0.address!.port = port }
         try await test.broker.close()
         for _ in 0..<20 {
             let again = try await TestBroker.open(in: test.folder) { $0.address!.port = port }

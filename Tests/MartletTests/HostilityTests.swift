@@ -8,6 +8,7 @@ import Martlet
 import MartletStore
 import MartletWire
 import Synchronization
+import TestPorts
 import Testing
 
 @Suite("Hostile peers with credentials")
@@ -76,9 +77,7 @@ struct HostilityTests {
 
     @Test("NET-1 peers that are there before the broker has opened are served")
     func servesFromTheStart() async throws {
-        // Not one that the system gives to those who connect: calling a port that nobody listens on
-        // can end up with oneself.
-        let port = UInt16.random(in: 20_000...29_999)
+        let port = try FreePort.claim()
         let test = try await TestBroker.open(loops: 2) { $0.address!.port = port }
         try await test.broker.close()
         // Refused at once and without a write, so that the answer comes as early as can be.
@@ -104,10 +103,10 @@ struct HostilityTests {
     @Test("EMB-1 a broker that could not be opened leaves no thread and no lock behind")
     func opensAgain() async throws {
         let (folder, other) = (TemporaryFolder(), TemporaryFolder())
+        let port = try FreePort.claim()
         let first = try await Broker.open(
-            BrokerConfiguration(folder: other.path, address: .init(port: 0)))
-        let configuration = BrokerConfiguration(
-            folder: folder.path, address: .init(port: try #require(first.port)))
+            BrokerConfiguration(folder: other.path, address: .init(port: port)))
+        let configuration = BrokerConfiguration(folder: folder.path, address: .init(port: port))
         await #expect(throws: (any Error).self) { try await Broker.open(configuration) }
         try await first.close()
         let broker = try await Broker.open(configuration)
