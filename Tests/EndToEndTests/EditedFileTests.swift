@@ -59,6 +59,25 @@ struct EditedFileTests {
             "\(refused)")
     }
 
+    @Test(
+        "OPS-2 a rarer line end in a line of the settings is refused, in a comment too",
+        arguments: [
+            ("\u{85}", "0085"), ("\u{2028}", "2028"), ("\u{2029}", "2029"), ("\u{B}", "000B"),
+        ], ["data = ./tides", "# data"])
+    func rareLineEnds(end: (text: String, name: String), line: String) throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let text = "port = 0\(end.text)\n\(line)\(end.text)log-level = warning\n"
+        try text.write(
+            to: desk.folder.appending(path: "martlet.conf"), atomically: true, encoding: .utf8)
+        let refused = try desk.run("serve", "--config", "martlet.conf")
+        #expect(
+            refused.status == 64 && refused.err.contains("line 2: ")
+                && refused.err.contains("U+\(end.name) ends no line here"), "\(refused)")
+        let made = try FileManager.default.contentsOfDirectory(atPath: desk.folder.path)
+        #expect(made == ["martlet.conf"])
+    }
+
     @Test("OPS-2 a CR behind a variable, as an edited file leaves it, is no part of it")
     func variables() throws {
         let desk = try Desk()

@@ -196,6 +196,12 @@ package enum Settings {
             let place = "\(file), line \(index + 1)"
             guard let line = String(validating: bytes, as: UTF8.self).map({ trimmed($0[...])[...] })
             else { throw Misuse("\(place): the line is not UTF-8") }
+            // The next setting would be part of this one's value, or of a comment.
+            if let end = line.unicodeScalars.first(where: { Character($0).isNewline }) {
+                let digits = String(end.value, radix: 16, uppercase: true)
+                let zeros = String(repeating: "0", count: 4 - digits.count)
+                throw Misuse("\(place): U+\(zeros)\(digits) ends no line here; write LF")
+            }
             guard !line.isEmpty, line.first != "#" else { continue }
             guard let equals = line.firstIndex(of: "=") else {
                 throw Misuse("\(place): write name = value")
