@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet apns key`: a project's keys for Apple's push service (GW-11). Rests on DataFolderAccess, KeyInput and
-// BridgeKeyAnswer.
+// `martlet apns key`: a project's keys for Apple's push service (GW-11). Rests on KeyCommands and KeyInput.
 
 import ArgumentParser
 import Martlet
@@ -12,11 +11,25 @@ struct APNsCommand: AsyncParsableCommand {
         commandName: "apns", abstract: "Reach Apple devices through Apple's push service.",
         subcommands: [Key.self])
 
-    struct Key: AsyncParsableCommand {
+    struct Key: KeyKindCommand {
         static let configuration = CommandConfiguration(
             commandName: "key",
             abstract: "Add, list and remove a project's keys for Apple's push service.",
-            subcommands: [Add.self, List.self, Remove.self])
+            subcommands: [Add.self, ListKeys<Self>.self, EndKey<Self>.self])
+
+        static var kind: KeyKind<BridgeKeyAnswer> {
+            KeyKind(
+                listing: "List a project's keys for Apple's push service, without their secrets.",
+                keys: {
+                    try await $0.bridgeKeys(in: $1).filter { $0.kind == .apns }
+                        .map { BridgeKeyAnswer($0) }
+                },
+                ending: "Remove a key: without another key, messages wait for devices to connect.",
+                endingCommand: "remove",
+                id: "The key ID, as `martlet apns key list` shows it.", action: "apns-key.remove",
+                end: { try await $0.removeBridgeKey(.apns, $1, in: $2) }, ended: "Removed key",
+                endAnswer: { Removed(keyID: $0) })
+        }
     }
 
     struct Add: ReportingCommand {
@@ -65,52 +78,13 @@ struct APNsCommand: AsyncParsableCommand {
         }
     }
 
-    struct List: ReportingCommand {
-        static let configuration = CommandConfiguration(
-            abstract: "List a project's keys for Apple's push service, without their secrets.")
-
-        @Option(parsing: .unconditional, help: "The project.")
-        var project: String
-
-        @OptionGroup var folder: FolderOptions
-        @OptionGroup var output: OutputOptions
-
-        func perform() async throws {
-            let keys = try await folder.access.administrator(of: project) {
-                try await $0.bridgeKeys(in: project)
-            }.filter { $0.kind == .apns }.map { BridgeKeyAnswer($0) }
-            if output.json { return JSON.print(keys) }
-            var table = Table(("KEY", .left), ("TEAM", .left), ("ADDED", .left))
-            for key in keys { table.add(key.keyID, key.owner, key.created) }
-            Terminal.print(table.text)
-        }
+    private struct Removed: Encodable {
+        var keyID: String
+        var removed = true
     }
+}
 
-    struct Remove: ReportingCommand {
-        static let configuration = CommandConfiguration(
-            abstract: "Remove a key: without another key, messages wait for devices to connect.")
-
-        @Argument(help: "The key ID, as `martlet apns key list` shows it.")
-        var id: String
-
-        @Option(parsing: .unconditional, help: "The project.")
-        var project: String
-
-        @OptionGroup var folder: FolderOptions
-        @OptionGroup var output: OutputOptions
-
-        private struct Removed: Encodable {
-            var keyID: String
-            var removed = true
-        }
-
-        func perform() async throws {
-            try await folder.access.administrator(of: project) {
-                try await $0.removeBridgeKey(.apns, id, in: project)
-            }
-            try folder.access.note("apns-key.remove", id, in: project)
-            if output.json { return JSON.print(Removed(keyID: id)) }
-            Terminal.print("Removed key \(id) of project \(project).")
-        }
-    }
+extension BridgeKeyAnswer: ListedKeyAnswer {
+    static var titles: [String] { ["KEY", "TEAM", "ADDED"] }
+    var cells: [String] { [keyID, owner, created] }
 }

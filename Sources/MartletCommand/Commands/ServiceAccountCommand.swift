@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `martlet service-account`: creates, lists and revokes service-account keys. The command makes the pair of keys: the
-// printed file has the private key, and the broker gets the public key. Rests on DataFolderAccess and KeyAnswers.
+// printed file has the private key, and the broker gets the public key. Rests on KeyCommands.
 
 import ArgumentParser
 import Martlet
 import MartletAnswers
 
-struct ServiceAccountCommand: AsyncParsableCommand {
+struct ServiceAccountCommand: KeyKindCommand {
     static let configuration = CommandConfiguration(
         commandName: "service-account",
         abstract: "Create, list and revoke the keys that SDKs authenticate with.",
-        subcommands: [Create.self, List.self, Revoke.self])
+        subcommands: [Create.self, ListKeys<Self>.self, EndKey<Self>.self])
 
     struct Create: ReportingCommand {
         static let configuration = CommandConfiguration(
@@ -86,48 +86,13 @@ struct ServiceAccountCommand: AsyncParsableCommand {
         }
     }
 
-    struct List: ReportingCommand {
-        static let configuration = CommandConfiguration(
-            abstract: "List a project's service-account keys.")
-
-        @Option(parsing: .unconditional, help: "The project.")
-        var project: String
-
-        @OptionGroup var folder: FolderOptions
-        @OptionGroup var output: OutputOptions
-
-        func perform() async throws {
-            let keys = try await folder.access.administrator(of: project) {
-                try await $0.serviceAccounts(in: project)
-            }
-            output.print(keys.map { ServiceAccountAnswer($0) })
-        }
+    static var kind: KeyKind<ServiceAccountAnswer> {
+        KeyKind(
+            listing: "List a project's service-account keys.",
+            keys: { try await $0.serviceAccounts(in: $1).map { ServiceAccountAnswer($0) } },
+            ending: "Revoke a key, and at once every access token that was minted from it.",
+            id: "The key's ID, as `martlet service-account list` shows it.",
+            action: "service-account-key.revoke",
+            end: { try await $0.revokeServiceAccount($1, in: $2) })
     }
-
-    struct Revoke: ReportingCommand {
-        static let configuration = CommandConfiguration(
-            abstract: "Revoke a key, and at once every access token that was minted from it.")
-
-        @Option(parsing: .unconditional, help: "The project.")
-        var project: String
-
-        @Argument(help: "The key's ID, as `martlet service-account list` shows it.")
-        var id: String
-
-        @OptionGroup var folder: FolderOptions
-        @OptionGroup var output: OutputOptions
-
-        func perform() async throws {
-            try await folder.access.administrator(of: project) {
-                try await $0.revokeServiceAccount(id, in: project)
-            }
-            try folder.access.note("service-account-key.revoke", id, in: project)
-            output.printRevoked(id, of: project)
-        }
-    }
-}
-
-extension ServiceAccountAnswer: ListedKeyAnswer {
-    static var ownTitle: String? { "E-MAIL" }
-    var ownCell: String? { clientEmail }
 }

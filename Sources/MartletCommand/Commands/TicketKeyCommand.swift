@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet ticket-key`: adds, lists and revokes the keys that verify tickets (REG-7). Rests on DataFolderAccess,
-// KeyInput and KeyAnswers.
+// `martlet ticket-key`: adds, lists and revokes the keys that verify tickets (REG-7). Rests on KeyCommands
+// and KeyInput.
 
 import ArgumentParser
 import Martlet
 import MartletAnswers
 
-struct TicketKeyCommand: AsyncParsableCommand {
+struct TicketKeyCommand: KeyKindCommand {
     static let configuration = CommandConfiguration(
         commandName: "ticket-key",
         abstract: "Add, list and revoke the keys that verify tickets of devices.",
-        subcommands: [Add.self, List.self, Revoke.self])
+        subcommands: [Add.self, ListKeys<Self>.self, EndKey<Self>.self])
 
     struct Add: ReportingCommand {
         static let configuration = CommandConfiguration(
@@ -86,49 +86,13 @@ struct TicketKeyCommand: AsyncParsableCommand {
         }
     }
 
-    struct List: ReportingCommand {
-        static let configuration = CommandConfiguration(
-            abstract: "List a project's ticket keys, without their secrets.")
-
-        @Option(parsing: .unconditional, help: "The project.")
-        var project: String
-
-        @OptionGroup var folder: FolderOptions
-        @OptionGroup var output: OutputOptions
-
-        func perform() async throws {
-            let keys = try await folder.access.administrator(of: project) {
-                try await $0.ticketKeys(in: project)
-            }
-            output.print(keys.map { TicketKeyAnswer($0) })
-        }
+    static var kind: KeyKind<TicketKeyAnswer> {
+        KeyKind(
+            listing: "List a project's ticket keys, without their secrets.",
+            keys: { try await $0.ticketKeys(in: $1).map { TicketKeyAnswer($0) } },
+            ending: "Revoke a ticket key: its tickets are refused, and its secret is removed.",
+            endingMore: "Devices that registered with its tickets stay.",
+            id: "The key's ID, as `martlet ticket-key list` shows it.", action: "ticket-key.revoke",
+            end: { try await $0.revokeTicketKey($1, in: $2) }, ended: "Revoked ticket key")
     }
-
-    struct Revoke: ReportingCommand {
-        static let configuration = CommandConfiguration(
-            abstract: "Revoke a ticket key: its tickets are refused, and its secret is removed.",
-            discussion: "Devices that registered with its tickets stay.")
-
-        @Argument(help: "The key's ID, as `martlet ticket-key list` shows it.")
-        var id: String
-
-        @Option(parsing: .unconditional, help: "The project.")
-        var project: String
-
-        @OptionGroup var folder: FolderOptions
-        @OptionGroup var output: OutputOptions
-
-        func perform() async throws {
-            try await folder.access.administrator(of: project) {
-                try await $0.revokeTicketKey(id, in: project)
-            }
-            try folder.access.note("ticket-key.revoke", id, in: project)
-            output.printRevoked(id, of: project, kind: "ticket key")
-        }
-    }
-}
-
-extension TicketKeyAnswer: ListedKeyAnswer {
-    static var ownTitle: String? { "ALGORITHM" }
-    var ownCell: String? { algorithm }
 }

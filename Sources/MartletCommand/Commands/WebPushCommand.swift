@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `martlet webpush`: the key pairs with which a project sends to pages that use the web SDK (GW-11). Rests on
-// DataFolderAccess.
+// KeyCommands and KeyInput.
 
 import ArgumentParser
 import Martlet
@@ -13,19 +13,42 @@ struct WebPushCommand: AsyncParsableCommand {
         abstract: "Look after the keys with which a project sends to pages in browsers.",
         subcommands: [Key.self])
 
-    struct Key: AsyncParsableCommand {
+    struct Key: KeyKindCommand {
         static let configuration = CommandConfiguration(
             abstract: "Create, list and remove key pairs.",
-            subcommands: [Create.self, List.self, Remove.self])
+            subcommands: [Create.self, ListKeys<Self>.self, EndKey<Self>.self])
+
+        static var kind: KeyKind<Answer> {
+            KeyKind(
+                listing: "List a project's key pairs by their public halves.",
+                keys: { administrator, project in
+                    try await administrator.bridgeKeys(in: project).filter { $0.kind == .webPush }
+                        .map {
+                            Answer(
+                                project: project, key: $0.id, contact: $0.owner,
+                                created: $0.created.iso8601)
+                        }
+                },
+                ending: "Remove a key pair. Pages that subscribed with it get no more messages.",
+                endingCommand: "remove",
+                id: ArgumentHelp(
+                    "The public half, as `martlet webpush key list` shows it.", valueName: "key"),
+                action: "webpush.key.remove",
+                end: { try await $0.removeBridgeKey(.webPush, $1, in: $2) },
+                ended: "Revoked key pair")
+        }
     }
 
     /// A key pair, without its private half.
-    private struct Answer: Encodable {
+    struct Answer: ListedKeyAnswer {
         var project: String
         var key: String
         var contact: String
         /// Instant of creation, in ISO 8601; nil for a key that was just added.
         var created: String?
+
+        static var titles: [String] { ["PUBLIC KEY", "CONTACT", "CREATED"] }
+        var cells: [String] { [key, contact, created ?? ""] }
     }
 
     struct Create: ReportingCommand {
@@ -76,57 +99,6 @@ struct WebPushCommand: AsyncParsableCommand {
                     Answer(project: project, key: pair.publicKey, contact: contact, created: nil))
             }
             Terminal.print(pair.publicKey)
-        }
-    }
-
-    struct List: ReportingCommand {
-        static let configuration = CommandConfiguration(
-            abstract: "List a project's key pairs by their public halves.")
-
-        @Option(parsing: .unconditional, help: "The project.")
-        var project: String
-
-        @OptionGroup var folder: FolderOptions
-        @OptionGroup var output: OutputOptions
-
-        func perform() async throws {
-            let keys = try await folder.access.administrator(of: project) {
-                try await $0.bridgeKeys(in: project)
-            }
-            let answers = keys.filter { $0.kind == .webPush }.map {
-                Answer(
-                    project: project, key: $0.id, contact: $0.owner,
-                    created: $0.created.iso8601)
-            }
-            if output.json { return JSON.print(answers) }
-            var table = Table(
-                columns: ["PUBLIC KEY", "CONTACT", "CREATED"].map { ($0, .left) })
-            for answer in answers {
-                table.add(row: [answer.key, answer.contact, answer.created ?? ""])
-            }
-            Terminal.print(table.text)
-        }
-    }
-
-    struct Remove: ReportingCommand {
-        static let configuration = CommandConfiguration(
-            abstract: "Remove a key pair. Pages that subscribed with it get no more messages.")
-
-        @Argument(help: "The public half, as `martlet webpush key list` shows it.")
-        var key: String
-
-        @Option(parsing: .unconditional, help: "The project.")
-        var project: String
-
-        @OptionGroup var folder: FolderOptions
-        @OptionGroup var output: OutputOptions
-
-        func perform() async throws {
-            try await folder.access.administrator(of: project) {
-                try await $0.removeBridgeKey(.webPush, key, in: project)
-            }
-            try folder.access.note("webpush.key.remove", key, in: project)
-            output.printRevoked(key, of: project, kind: "key pair")
         }
     }
 }
