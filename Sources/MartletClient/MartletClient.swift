@@ -23,9 +23,6 @@
 @_exported public import struct MartletWire.DeviceMessage
 @_exported public import struct MartletWire.FanoutSummary
 @_exported public import struct MartletWire.GroupDetails
-@_exported public import struct MartletWire.JSONNumber
-@_exported public import struct MartletWire.JSONObject
-@_exported public import enum MartletWire.JSONValue
 @_exported public import struct MartletWire.Message
 @_exported public import enum MartletWire.MessageID
 @_exported public import enum MartletWire.MessageTarget

@@ -4,7 +4,6 @@
 // of its own keeps the state there (`DeviceStateStore`); `DeviceStateFile` keeps the state in a file. Pure.
 
 import MartletBase
-import MartletWire
 
 /// The state with which the next run of an application continues as the same device.
 public struct StoredDevice: Sendable, Hashable {

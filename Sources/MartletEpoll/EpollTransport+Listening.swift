@@ -10,6 +10,7 @@
 
 internal import CEpoll
 internal import Glibc
+import MartletBase
 public import MartletTransport
 
 /// One listening socket of a transport.

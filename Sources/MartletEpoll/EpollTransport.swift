@@ -17,6 +17,7 @@
 // SocketTable.
 
 internal import Glibc
+public import MartletBase
 public import MartletTransport
 
 /// Connections over one epoll instance, used by one thread.

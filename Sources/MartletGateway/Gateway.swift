@@ -5,7 +5,6 @@
 
 import Logging
 public import Martlet
-import MartletTransport
 import Synchronization
 
 /// Answers the calls of official SDKs out of a broker.

@@ -9,7 +9,7 @@ import AsyncHTTPClient
 package import MartletBase
 import MartletClient
 import MartletFiles
-package import MartletTransport
+import MartletTransport
 import NIOCore
 import NIOHTTP1
 import NIOPosix

@@ -6,7 +6,6 @@
 
 package import MartletBase
 package import MartletCrypto
-import MartletWire
 import Synchronization
 
 /// Signs for an application server.

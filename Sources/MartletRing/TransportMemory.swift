@@ -6,6 +6,7 @@
 
 internal import CLiburing
 internal import Glibc
+import MartletBase
 import MartletTransport
 
 /// The place into which the kernel writes the address of an accepted peer.

@@ -6,6 +6,7 @@
 
 internal import CLiburing
 internal import Glibc
+import MartletBase
 import MartletTransport
 
 extension UringTransport {

@@ -12,6 +12,7 @@
 
 internal import CLiburing
 internal import Glibc
+public import MartletBase
 public import MartletTransport
 
 /// Connections over one io_uring, used only by the thread that created the transport.

@@ -5,7 +5,6 @@
 // Source: RFC 7515 (compact serialization), RFC 7519 (claims).
 
 public import MartletBase
-import MartletWire
 
 /// A ticket as a device presents the ticket. A ticket's content is to be trusted only after `verifies(with:)`.
 public struct Ticket: Sendable {

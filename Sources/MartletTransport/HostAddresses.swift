@@ -3,6 +3,7 @@
 // The addresses of a host's name, by the system's resolver. Rests on Glibc.
 
 import Glibc
+package import MartletBase
 
 package enum HostAddresses {
     /// A name that the resolver does not know, or cannot ask for now.

@@ -5,6 +5,7 @@
 // inherit the options set here, so no option costs a call per connection. Rests on TransportError.
 
 internal import Glibc
+import MartletBase
 
 package struct ListeningSocket: ~Copyable {
     package let descriptor: Int32

@@ -7,6 +7,7 @@
 // queues between two waits reach the kernel in one call. Rests on nothing but the C type `iovec`.
 
 public import Glibc
+public import MartletBase
 
 /// A piece of a send. CLiburing declares `iovec` as well, so modules that import both need a name that is only this type's.
 public typealias SendPiece = iovec

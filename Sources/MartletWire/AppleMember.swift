@@ -6,6 +6,8 @@
 // Source: Apple, "Generating a remote notification", "Starting and updating Live Activities with ActivityKit push
 // notifications".
 
+package import MartletBase
+
 /// The members of `aps`.
 package enum AppleMember {
     /// A member of the wrong type.

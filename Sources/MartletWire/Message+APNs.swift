@@ -3,7 +3,7 @@
 // Builds the dictionary that an Apple app expects from the message for an Apple instance (MSG-5). The client's library shows
 // it to the application, and the bridge sends it to Apple. Rests on JSONValue.
 
-import MartletBase
+public import MartletBase
 
 extension Message {
     /// MSG-5: `aps` with the notification, and beside `aps` the data and the sender's custom keys. A custom value that

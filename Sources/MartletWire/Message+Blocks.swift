@@ -130,7 +130,7 @@ extension Message {
         }
         let json: JSONValue
         do {
-            json = try JSONValue(parsing: value)
+            json = try JSONValue(parsing: Array(value))
         } catch {
             throw MartletError(
                 .invalidArgument,

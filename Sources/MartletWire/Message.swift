@@ -141,3 +141,10 @@ extension [Message.DataEntry] {
         first { $0.key.utf8.elementsEqual(key.utf8) }?.value
     }
 }
+
+extension JSONObject {
+    /// Texts of a message by their keys, which are distinct.
+    package init(_ entries: [Message.DataEntry]) {
+        self.init(entries.map { ($0.key, .string($0.value)) })
+    }
+}

@@ -4,8 +4,8 @@
 // have, and a value for it. Rests on JSONValue.
 
 import Foundation
+import MartletBase
 import MartletGateway
-import MartletWire
 import Testing
 
 /// The schemas of v1.

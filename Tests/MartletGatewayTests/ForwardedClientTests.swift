@@ -2,8 +2,8 @@
 //
 // The client that proxies name, as a table of headers. Rests on ForwardedClient alone.
 
+import MartletBase
 import MartletGateway
-import MartletTransport
 import Testing
 
 @Suite("Clients behind proxies")

@@ -5,7 +5,6 @@
 
 import Martlet
 import MartletGateway
-import MartletTransport
 import NIOCore
 import Synchronization
 import Testing

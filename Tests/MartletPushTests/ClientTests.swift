@@ -5,7 +5,6 @@
 import Foundation
 import MartletBase
 import MartletPush
-import MartletTransport
 import NIOSSL
 import Testing
 

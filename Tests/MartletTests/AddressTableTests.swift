@@ -3,7 +3,7 @@
 // The counts by address, beside what each address was given (NET-6, REG-8, REG-10). Rests on AddressTable alone.
 
 import Martlet
-import MartletTransport
+import MartletBase
 import Testing
 
 @Suite("Counts by address")

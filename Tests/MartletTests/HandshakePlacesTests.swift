@@ -3,6 +3,7 @@
 // Who is read, who waits and who gives a place up, event by event on a clock of numbers (NET-12, NET-6).
 
 import Martlet
+import MartletBase
 import MartletTransport
 import Testing
 

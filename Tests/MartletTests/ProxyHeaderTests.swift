@@ -4,7 +4,7 @@
 // of the specification (§2.1) and their neighbours.
 
 import Martlet
-import MartletTransport
+import MartletBase
 import Testing
 
 @Suite("Headers of proxies")

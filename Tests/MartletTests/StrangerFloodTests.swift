@@ -6,6 +6,7 @@
 import Foundation
 import Logging
 import Martlet
+import MartletBase
 import MartletTLS
 import MartletTransport
 import MartletWire

@@ -6,7 +6,7 @@
 import Glibc
 import Logging
 import Martlet
-import MartletTransport
+import MartletBase
 import MartletWire
 import Testing
 

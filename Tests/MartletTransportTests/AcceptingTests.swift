@@ -3,6 +3,7 @@
 // What happens at the bound of connections, and how accepting stops.
 
 import Glibc
+import MartletBase
 import MartletTransport
 import Testing
 

@@ -2,6 +2,7 @@
 //
 // The table of private and public addresses: of each range the first and last address, and the neighbours outside.
 
+import MartletBase
 import MartletTransport
 import Testing
 

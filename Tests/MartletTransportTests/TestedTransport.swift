@@ -4,6 +4,7 @@
 // contract of every transport, and run on each. Rests on MartletRing and MartletEpoll.
 
 import Glibc
+import MartletBase
 import MartletEpoll
 import MartletRing
 import MartletTransport

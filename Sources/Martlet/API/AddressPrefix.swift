@@ -2,7 +2,7 @@
 //
 // A range of network addresses, as settings name proxies. Rests on PeerAddress.
 
-package import MartletTransport
+package import MartletBase
 
 /// An IPv4 or IPv6 address, or all addresses with the same first bits.
 public struct AddressPrefix: Sendable, Hashable, CustomStringConvertible {

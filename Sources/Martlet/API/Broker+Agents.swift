@@ -7,7 +7,6 @@
 package import MartletBase
 import MartletEngine
 package import MartletRows
-package import MartletTransport
 
 /// A channel of a user agent, and the token of its instance.
 package struct AgentInstance: Sendable {

@@ -7,7 +7,6 @@
 package import MartletBase
 import MartletEngine
 package import MartletRows
-package import MartletTransport
 
 extension Broker {
     /// What a page presents, checked without an effect: a ticket stays unused.

@@ -7,12 +7,13 @@
 package import CoreMetrics
 import Dispatch
 import Logging
+package import MartletBase
 import MartletEngine
 import MartletEpoll
 import MartletRing
 package import MartletStore
 import MartletTLS
-package import MartletTransport
+import MartletTransport
 import Synchronization
 
 /// A running broker on a data folder.

@@ -7,7 +7,7 @@ public import Logging
 public import MartletBase
 package import MartletStore
 public import MartletTLS
-package import MartletTransport
+import MartletTransport
 
 /// The settings of a broker.
 public struct BrokerConfiguration: Sendable {

@@ -3,8 +3,8 @@
 // The service-account file for SDKs (REG-5): a new RSA key, and the address at which an SDK exchanges signed
 // assertions for access tokens. Only the file holds the private half of the key. Rests on MartletCrypto.
 
+import MartletBase
 import MartletCrypto
-import MartletWire
 
 /// A new service-account key, private half included.
 public struct ServiceAccountFile: Sendable {

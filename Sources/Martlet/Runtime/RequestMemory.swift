@@ -12,7 +12,6 @@
 
 import MartletBase
 import MartletRows
-import MartletTransport
 import Synchronization
 
 /// The peer that pays for bytes.

@@ -3,8 +3,8 @@
 // A connection of a TLS port as the secure transport sees it: its phase, its sends, and its part of a handshake. The
 // keys lie in the table of sessions. A link of zeros is a connection of a plain port. Rests on MartletTLS.
 
+import MartletBase
 import MartletTLS
-import MartletTransport
 
 /// Sealed bytes in a block of the loop's memory, until the kernel has taken the bytes. The value lies at the beginning
 /// of its block, and the bytes directly behind, so that an idle connection has no room for either.

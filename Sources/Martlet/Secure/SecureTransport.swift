@@ -11,6 +11,7 @@
 // Handshakes take their steps between the events of a turn, a bounded number each turn. Rests on MartletTLS.
 
 import Glibc
+import MartletBase
 import MartletBits
 import MartletTLS
 import MartletTransport

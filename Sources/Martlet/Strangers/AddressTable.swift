@@ -6,8 +6,8 @@
 // longest unused before others. A lost address loses its counts. So a stranger with very many addresses gets more than
 // a stranger with one address, and the bounds over all addresses still hold. Rests on PeerAddress.
 
+package import MartletBase
 import MartletBits
-package import MartletTransport
 
 /// The counts of an address.
 package struct AddressCounts {

@@ -3,7 +3,7 @@
 // Work for strangers, served in turns by address: an address with much work waits for itself, and an address with one
 // piece of work waits for one piece of each other address. Rests on PeerAddress.
 
-package import MartletTransport
+package import MartletBase
 
 /// A queue that serves the addresses in turns. The queue takes networks: the caller cuts an address to its prefix.
 package struct AddressTurns<Element> {

@@ -17,6 +17,7 @@
 //
 // Rests on AddressTurns.
 
+package import MartletBase
 package import MartletTransport
 
 /// The places for handshakes of a loop.

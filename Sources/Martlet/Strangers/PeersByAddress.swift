@@ -12,6 +12,7 @@
 // A connection that comes or goes moves its address to the neighbouring list, so each change takes the same time, however
 // many addresses there are. Rests on PeerAddress.
 
+package import MartletBase
 package import MartletTransport
 
 /// Connections by the address of their peers. The caller reduces an address to its network.

@@ -8,7 +8,8 @@
 //   version 1: PROXY TCP4|TCP6 source destination source-port destination-port CR LF, or PROXY UNKNOWN … CR LF
 //   version 2: 12 bytes signature | version 2, command | family, protocol | length (2, big-endian) | addresses, extensions
 
-package import MartletTransport
+package import MartletBase
+import MartletTransport
 
 /// The beginning of a proxied connection.
 package enum ProxyHeader: Equatable {

@@ -10,8 +10,7 @@
 //
 // An address is an IPv4 address, or the first 64 bits of an IPv6 address. Rests on AddressTable.
 
-import MartletBase
-package import MartletTransport
+package import MartletBase
 import Synchronization
 
 /// The strangers of a broker.

@@ -3,7 +3,7 @@
 // What a loop does to strangers leaves few lines in the log, however much strangers do: events are counted, and the tick
 // of the loop writes a line for each kind of event whose interval is over. Rests on PeerAddress.
 
-import MartletTransport
+import MartletBase
 
 /// Counts events with strangers until their next line in the log.
 struct StrangerLog {

@@ -3,7 +3,7 @@
 // What an answer from Apple's push service means. Pure.
 // Source: Apple, "Handling notification responses from APNs".
 
-import MartletWire
+import Martlet
 
 /// An answer from Apple's push service.
 package struct APNsAnswer: Sendable, Hashable {

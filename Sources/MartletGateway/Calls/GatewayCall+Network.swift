@@ -4,7 +4,6 @@
 // StrangerBook.
 
 package import Martlet
-import MartletTransport
 
 extension GatewayCall {
     private var address: PeerAddress { peer.flatMap { PeerAddress($0) } ?? .loopback }

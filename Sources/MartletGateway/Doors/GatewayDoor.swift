@@ -6,7 +6,6 @@
 
 package import CoreMetrics
 import Martlet
-package import MartletTransport
 package import NIOCore
 
 /// An interface beside those for SDKs, in the gateway's server.

@@ -9,7 +9,6 @@ import HTTPTypes
 import HummingbirdCore
 import Martlet
 import MartletCrypto
-import MartletTransport
 import NIOCore
 import NIOHTTP1
 import NIOHTTPTypes

@@ -17,7 +17,6 @@
 
 import Logging
 import Martlet
-import MartletTransport
 import Synchronization
 
 /// Counts the connections of each address, and makes room for others.

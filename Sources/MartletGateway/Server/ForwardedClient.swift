@@ -7,7 +7,7 @@
 // The header is split as bytes. A character of Swift may have several code points, and one of them may be a comma: a
 // client could hide the end of its own part in such a character. Rests on PeerAddress. Source: RFC 7239, RFC 9110 §5.6.
 
-package import MartletTransport
+import Martlet
 
 package enum ForwardedClient {
     /// The header with a form of its own (RFC 7239). Every other header is a list of addresses.

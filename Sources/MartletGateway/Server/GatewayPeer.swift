@@ -6,7 +6,6 @@
 
 import HTTPTypes
 import Martlet
-import MartletTransport
 import NIOCore
 import NIOSSL
 import Synchronization

@@ -9,7 +9,7 @@
 // enough for an answer is disconnected if others of its address wait: it could have an answer at any time, and out of turn.
 // Rests on HandshakeTurns and NIO.
 
-package import MartletTransport
+import Martlet
 package import NIOCore
 
 /// Delays the first bytes of a connection.

@@ -7,7 +7,6 @@
 // PeerAddress.
 
 import Martlet
-package import MartletTransport
 import Synchronization
 
 /// Gives connections their turns to begin TLS.

@@ -7,7 +7,6 @@
 import HTTPTypes
 import HummingbirdCore
 import Martlet
-import MartletTransport
 import NIOCore
 import ServiceLifecycle
 

@@ -9,7 +9,6 @@
 // bits of an IPv6 address. Rests on PeerAddress and Limits.
 
 import Martlet
-import MartletTransport
 import Synchronization
 
 /// The memory of strangers' requests.

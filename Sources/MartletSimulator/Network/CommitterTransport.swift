@@ -4,6 +4,7 @@
 // the process wakes it. Rests on SimulatedPort and Fiber.
 
 import Glibc
+import MartletBase
 import MartletTransport
 
 /// The transport of a fiber without connections.

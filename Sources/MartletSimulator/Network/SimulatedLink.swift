@@ -6,6 +6,7 @@
 // found out. Rests on Agenda.
 
 import Glibc
+import MartletBase
 import MartletTransport
 
 /// A connection between a client and a loop.

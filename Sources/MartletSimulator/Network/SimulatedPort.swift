@@ -5,6 +5,7 @@
 // Rests on SimulatedLink.
 
 import Glibc
+import MartletBase
 import MartletTransport
 
 /// The port of a loop, where connections arrive.

@@ -7,7 +7,6 @@ import Logging
 import Martlet
 import MartletGateway
 import MartletRows
-import MartletTransport
 import MartletWire
 import NIOCore
 import Synchronization

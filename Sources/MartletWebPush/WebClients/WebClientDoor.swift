@@ -8,7 +8,6 @@
 package import Martlet
 package import MartletGateway
 import MartletRows
-import MartletTransport
 
 /// The registrations of a broker's web clients.
 package struct WebClientDoor: GatewayDoor {

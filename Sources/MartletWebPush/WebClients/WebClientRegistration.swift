@@ -8,7 +8,6 @@ import Martlet
 import MartletGateway
 import MartletPush
 import MartletRows
-import MartletWire
 
 /// The body of a registration: `{"web":{"endpoint":…,"p256dh":…,"auth":…,"applicationPubKey":…}}`.
 struct WebClientRegistration {

@@ -3,7 +3,7 @@
 // Bounds the connections that have not signed in yet, in all and per address (NET-6). When the places run out, the address
 // with the most connections loses its oldest, so a flood from one place hurts only itself. Rests on PeerAddress.
 
-import MartletTransport
+import Martlet
 import Synchronization
 
 /// Places for connections before their sign-in.

@@ -4,7 +4,6 @@
 // and slowed down by address, as at every door (REG-10). Source: RFC 6120, sections 4, 6 and 7. Rests on AppServerHandler.
 
 import Martlet
-import MartletTransport
 import NIOCore
 
 extension AppServerHandler {

@@ -7,7 +7,6 @@
 import Logging
 import Martlet
 import MartletGateway
-import MartletTransport
 import NIOCore
 import NIOSSL
 import NIOTLS

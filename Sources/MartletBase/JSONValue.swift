@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A strict JSON parser and writer for the custom keys of an Apple message (MSG-5). The broker parses to check the
-// keys, a device parses to show them, and the writer serves people. Rests on `UTF8Check`.
+// keys, a device parses to show them, and the writer serves people.
 // Source: RFC 8259.
 
 /// A JSON value.
@@ -36,18 +36,6 @@ public indirect enum JSONValue: Sendable, Hashable {
     }
 
     /// Reads a text that is exactly one value, with optional white space around.
-    public init(
-        parsing bytes: UnsafeRawBufferPointer, repeatedNames: RepeatedNames = .refuse
-    ) throws(Fault) {
-        guard UTF8Check.isValid(bytes) else {
-            throw Fault(byteOffset: 0, message: "the text is not UTF-8")
-        }
-        var parser = JSONParser(bytes, repeatedNames)
-        self = try parser.value(depth: 0)
-        try parser.finish()
-    }
-
-    /// Reads a text that is exactly one value, with optional white space around.
     /// - Throws: the first fault in the text.
     public init(
         parsing text: String, repeatedNames: RepeatedNames = .refuse
@@ -55,13 +43,16 @@ public indirect enum JSONValue: Sendable, Hashable {
         try self.init(parsing: [UInt8](text.utf8), repeatedNames: repeatedNames)
     }
 
-    /// Reads a text that is exactly one value, for callers without pointers.
+    /// Reads a text that is exactly one value, with optional white space around.
     public init(
         parsing bytes: [UInt8], repeatedNames: RepeatedNames = .refuse
     ) throws(Fault) {
-        self = try bytes.span.bytes.withUnsafeBytes { (bytes) throws(Fault) in
-            try JSONValue(parsing: bytes, repeatedNames: repeatedNames)
+        guard String(validating: bytes, as: UTF8.self) != nil else {
+            throw Fault(byteOffset: 0, message: "the text is not UTF-8")
         }
+        var parser = JSONParser(bytes, repeatedNames)
+        self = try parser.value(depth: 0)
+        try parser.finish()
     }
 
     /// Reads a text that stands by itself, such as a file or the body of a request: a byte-order mark may be in front of
@@ -124,11 +115,11 @@ public indirect enum JSONValue: Sendable, Hashable {
 
 /// One-pass parser over valid UTF-8. `JSONValue.depthMax` bounds the recursion.
 struct JSONParser {
-    private let bytes: UnsafeRawBufferPointer
+    private let bytes: [UInt8]
     private let repeatedNames: JSONValue.RepeatedNames
     private var offset = 0
 
-    init(_ bytes: UnsafeRawBufferPointer, _ repeatedNames: JSONValue.RepeatedNames) {
+    init(_ bytes: [UInt8], _ repeatedNames: JSONValue.RepeatedNames) {
         self.bytes = bytes
         self.repeatedNames = repeatedNames
     }
@@ -175,12 +166,10 @@ struct JSONParser {
     }
 
     private mutating func word(
-        _ word: StaticString, _ value: JSONValue
+        _ word: String, _ value: JSONValue
     ) throws(JSONValue.Fault) -> JSONValue {
-        let count = word.utf8CodeUnitCount
-        let expected = UnsafeRawBufferPointer(start: word.utf8Start, count: count)
-        guard bytes[offset...].starts(with: expected) else { throw fault("a value is missing") }
-        offset += count
+        guard bytes[offset...].starts(with: word.utf8) else { throw fault("a value is missing") }
+        offset += word.utf8.count
         return value
     }
 

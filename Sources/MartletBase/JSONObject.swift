@@ -15,8 +15,7 @@ public struct JSONObject: Sendable, Hashable, ExpressibleByDictionaryLiteral, Se
         }
 
         func hash(into hasher: inout Hasher) {
-            var text = text
-            text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+            for byte in text.utf8 { hasher.combine(byte) }
         }
     }
 
@@ -28,11 +27,6 @@ public struct JSONObject: Sendable, Hashable, ExpressibleByDictionaryLiteral, Se
     /// An object of pairs. Of a name that is there twice, the last value counts.
     public init(_ pairs: some Sequence<(String, JSONValue)>) {
         for (name, value) in pairs { self[name] = value }
-    }
-
-    /// Texts of a message by their keys, which are distinct.
-    package init(_ entries: [Message.DataEntry]) {
-        self.init(entries.map { ($0.key, .string($0.value)) })
     }
 
     /// An object from a literal. Of a name that is there twice, the last value counts.

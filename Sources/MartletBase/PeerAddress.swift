@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The network address of a peer, as a value of 16 bytes: limits by address are kept for many peers. An IPv4 address
-// is kept as its mapped IPv6 address. Rests on Glibc, for the text of an address.
+// is kept as its mapped IPv6 address. Rests on the C library, for the text of an address.
 
-package import Glibc
+#if canImport(Darwin)
+    import Darwin
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Android)
+    import Android
+#else
+    import Glibc
+#endif
 
 /// An IPv4 or IPv6 address of a peer.
 public struct PeerAddress: Hashable, Sendable, CustomStringConvertible {
@@ -22,32 +30,15 @@ public struct PeerAddress: Hashable, Sendable, CustomStringConvertible {
     /// - Parameter v4: the four bytes as a number: 127.0.0.1 is 0x7F000001.
     public init(v4: UInt32) { self.init(high: 0, low: Self.mapped | UInt64(v4)) }
 
-    /// The address of a socket's peer; an address that is neither IPv4 nor IPv6 counts as `::`.
-    package init(_ storage: sockaddr_storage) {
-        self = withUnsafeBytes(of: storage) { raw in
-            switch Int32(storage.ss_family) {
-            case AF_INET: Self(v4: UInt32(bigEndian: raw.load(fromByteOffset: 4, as: UInt32.self)))
-            case AF_INET6: Self(v6: UnsafeRawBufferPointer(rebasing: raw[8..<24]))
-            default: Self(high: 0, low: 0)
-            }
-        }
-    }
-
-    /// The 16 bytes of an IPv6 address in the order of the network.
-    public init(v6 bytes: UnsafeRawBufferPointer) {
-        self.init(
-            high: UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self)),
-            low: UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self)))
-    }
-
     /// Reads a numeric address; nil for any other text.
     public init?(_ text: String) {
         var v4 = in_addr()
         var v6 = in6_addr()
-        if inet_pton(AF_INET, text, &v4) == 1 {
+        if unsafe inet_pton(AF_INET, text, &v4) == 1 {
             self.init(v4: UInt32(bigEndian: v4.s_addr))
-        } else if inet_pton(AF_INET6, text, &v6) == 1 {
-            self = withUnsafeBytes(of: v6) { PeerAddress(v6: $0) }
+        } else if unsafe inet_pton(AF_INET6, text, &v6) == 1 {
+            let words = unsafe unsafeBitCast(v6, to: (high: UInt64, low: UInt64).self)
+            self.init(high: UInt64(bigEndian: words.high), low: UInt64(bigEndian: words.low))
         } else {
             return nil
         }
@@ -82,10 +73,10 @@ public struct PeerAddress: Hashable, Sendable, CustomStringConvertible {
         var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
         if isIPv4 {
             var address = in_addr(s_addr: UInt32(truncatingIfNeeded: low).bigEndian)
-            inet_ntop(AF_INET, &address, &text, socklen_t(text.count))
+            unsafe inet_ntop(AF_INET, &address, &text, socklen_t(text.count))
         } else {
             var words = (high.bigEndian, low.bigEndian)
-            inet_ntop(AF_INET6, &words, &text, socklen_t(text.count))
+            unsafe inet_ntop(AF_INET6, &words, &text, socklen_t(text.count))
         }
         return String(
             decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
