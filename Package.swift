@@ -187,8 +187,8 @@ let package = Package(
         .target(
             name: "MartletWebPush",
             dependencies: [
-                "Martlet", "MartletClient", "MartletRows", "MartletWire", "MartletCrypto",
-                "MartletTicket", "MartletGateway", "MartletBridge", "MartletPush", "CoreMetrics",
+                "Martlet", "MartletRows", "MartletWire", "MartletCrypto", "MartletTicket",
+                "MartletGateway", "MartletBridge", "MartletPush", "CoreMetrics",
                 "Logging", "NIOCore", "NIOPosix", "NIOWebSocket",
             ]),
         .target(

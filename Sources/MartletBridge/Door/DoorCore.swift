@@ -18,7 +18,7 @@ final class DoorCore {
     let broker: Broker
     let logger: Logger
     let eventLoop: any EventLoop
-    private let port: UInt16
+    let port: UInt16
     private let services: [BridgeKind: any PushService]
     private let counts: BridgeCounts
     private var projects: [ProjectNumber: DoorProject] = [:]
@@ -515,20 +515,6 @@ final class DoorCore {
 
     func after(milliseconds: Int64, _ body: @escaping () -> Void) {
         eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(milliseconds), body)
-    }
-
-    func connect(_ link: DoorLink) {
-        let bound = NIOLoopBound(link, eventLoop: eventLoop)
-        ClientBootstrap(group: eventLoop)
-            .channelOption(.socketOption(.tcp_nodelay), value: 1)
-            .channelOption(.autoRead, value: false)
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(bound.value)
-                }
-            }
-            .connect(host: "127.0.0.1", port: Int(port))
-            .whenFailure { error in bound.value.connectingFailed(error) }
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A project in the door: its instances, links, keys and messages. Lives on the door's event loop. Rests on DoorLink.
+// A project in the door: its instances, links, keys and messages. Lives on the door's event loop. Rests on LinkPool.
 
 import Logging
 import Martlet
@@ -18,7 +18,7 @@ final class DoorProject {
     /// Keys by service, the newest first.
     var keys: [BridgeKind: [OpenBridgeKey]] = [:]
     var devices: [Ordinal: DoorDevice] = [:]
-    private var links: [DoorLink] = []
+    private let links: LinkPool
 
     /// Messages to hand over, in the order in which they came.
     var ready: CircularBuffer<DoorMessage> = []
@@ -43,11 +43,15 @@ final class DoorProject {
     var warned: [BridgeKind: NIODeadline] = [:]
     /// By service: rests since it last took a message.
     var rests: [BridgeKind: Int] = [:]
-    private var isReading = true
 
     init(_ number: ProjectNumber, id: String, _ core: DoorCore) {
         (self.number, self.id, self.core) = (number, id, core)
         credential = core.broker.bridgeCredential
+        links = LinkPool(
+            eventLoop: core.eventLoop, port: core.port,
+            LinkWords(
+                core.logger, door: "the door to push services", name: "link to push services",
+                closing: .debug))
     }
 
     // MARK: Instances
@@ -64,7 +68,7 @@ final class DoorProject {
             }
         }
         guard let found, devices[ordinal] == nil else { return }
-        let device = DoorDevice(found)
+        let device = DoorDevice(found, of: self)
         devices[ordinal] = device
         attach(device)
     }
@@ -94,11 +98,7 @@ final class DoorProject {
         guard device.place == nil, !device.hasLeft, !device.isAway, hasKeys(for: device),
             core.isOpen
         else { return }
-        if let link = links.last(where: \.hasRoom) { return link.attach(device) }
-        let link = DoorLink(self, core.logger)
-        links.append(link)
-        link.attach(device)
-        core.connect(link)
+        links.attach(device)
     }
 
     /// The broker has ended an instance's session.
@@ -116,14 +116,12 @@ final class DoorProject {
         }
     }
 
-    func ended(_ link: DoorLink) { links.removeAll { $0 === link } }
-
-    func closeLinks() { for link in links { link.close() } }
+    func closeLinks() { links.close() }
 
     // MARK: Messages
 
     /// Whether there is room for more of the project's messages.
-    var mayRead: Bool { isReading }
+    var mayRead: Bool { links.isReading }
 
     /// A message has come from the broker.
     func came(_ message: Deliver, for device: DoorDevice) {
@@ -229,10 +227,8 @@ final class DoorProject {
     /// Stops reading when there is no room, and starts again when half of it is free.
     func chooseReading() {
         let room = core.roomPerProject
-        let mayRead = isReading ? waitingCount < room : waitingCount <= room / 2
-        guard mayRead != isReading else { return }
-        isReading = mayRead
-        if mayRead { for link in links { link.read(true) } }
+        let mayRead = self.mayRead ? waitingCount < room : waitingCount <= room / 2
+        if mayRead != self.mayRead { links.read(mayRead) }
     }
 }
 

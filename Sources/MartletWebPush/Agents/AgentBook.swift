@@ -5,6 +5,7 @@
 
 import Logging
 import Martlet
+import MartletBridge
 import MartletGateway
 import MartletRows
 import MartletWire
@@ -70,7 +71,9 @@ final class AgentBook: Sendable {
     func pool(of eventLoop: any EventLoop) -> LinkPool {
         let key = ObjectIdentifier(eventLoop)
         if let known = state.withLock({ $0.pools[key] }) { return known.value }
-        let pool = LinkPool(eventLoop: eventLoop, port: port, logger: logger)
+        let pool = LinkPool(
+            eventLoop: eventLoop, port: port,
+            LinkWords(logger, door: "Web Push", name: "Web Push link", closing: .warning))
         let bound = NIOLoopBound(pool, eventLoop: eventLoop)
         state.withLock { $0.pools[key] = bound }
         return pool

@@ -9,6 +9,7 @@
 // NIOWebSocket.
 
 import Martlet
+import MartletBridge
 import MartletGateway
 import MartletWire
 import NIOCore

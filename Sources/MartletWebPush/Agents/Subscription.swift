@@ -9,21 +9,10 @@ import MartletBridge
 import MartletWire
 
 /// A user agent's channel, on its connection.
-final class Subscription {
-    /// What to do with a message from the broker.
-    enum Treatment {
-        /// Send it to the user agent.
-        case send
-        /// The user agent has it and hasn't acknowledged it yet.
-        case wait
-        /// The user agent has acknowledged it before: tell the broker.
-        case end(Acknowledge)
-    }
-
+final class Subscription: LinkedInstance {
     let channel: ChannelID
     let token: Token
     weak var owner: AgentHandler?
-    /// Where the instance is attached; nil if it isn't.
     var place: (link: BrokerLink, channel: UInt8)?
     private var taken = TakenMessages(endedMax: Limits.unconfirmedStreamIDsMax)
 
@@ -33,17 +22,24 @@ final class Subscription {
         self.owner = owner
     }
 
+    func hello() -> Hello? { owner?.hello(self) }
+
     /// Begins a new attachment.
     /// - Returns: acknowledged messages that the broker may not have heard of.
     func reattach() -> [UInt64] { taken.reattach() }
 
-    /// A stored message has come from the broker.
-    func came(_ streamID: UInt64) -> Treatment {
-        guard streamID & WireVersion.notStoredBit == 0 else { return .send }
-        return switch taken.came(streamID) {
-        case .handOver: .send
-        case .wait: .wait
-        case .acknowledge(let acknowledgement): .end(acknowledgement)
+    func came(_ message: Deliver) {
+        guard let owner else {
+            if let place { place.link.detach(place.channel) }
+            return
+        }
+        guard owner.mayTake else { return owner.stall() }
+        guard message.isStored else { return owner.take(message, of: self) }
+        switch taken.came(message.streamID) {
+        case .handOver: owner.take(message, of: self)
+        case .wait: break
+        case .acknowledge(let acknowledgement):
+            if let place { place.link.send(.acknowledge(acknowledgement), on: place.channel) }
         }
     }
 
@@ -51,6 +47,7 @@ final class Subscription {
     /// - Returns: the acknowledgement for the broker; nil if we don't know the message, or it wasn't stored.
     func end(_ streamID: UInt64) -> Acknowledge? { taken.end(streamID) }
 
-    /// The acknowledgements up to `through` are on disk.
     func confirmed(_ through: UInt64) { taken.confirmed(through) }
+
+    func detached(for refusal: MartletError?) { owner?.detached(self, for: refusal) }
 }

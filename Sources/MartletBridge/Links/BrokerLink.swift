@@ -1,19 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A shared connection (role 5) to the broker in this process. The door's instances come to the broker like any device, so
-// messages take the usual path, and the store keeps each one until the door acknowledges it. We read a link only while the
-// door has room; what we don't read falls behind and waits in the store. Rests on MartletWire and NIO.
+// A shared connection (role 5) to the broker in this process, over the loopback interface. A door's instances come to the
+// broker like any device, so messages take the usual path, the loops need no second way to a session, and the store keeps
+// each message until the door acknowledges it. We read a link only while the door has room; what we don't read falls behind
+// and waits in the store. Rests on MartletWire and NIO.
 
 import Logging
 import Martlet
 import MartletClient
-import MartletWire
-import NIOCore
+package import MartletWire
+package import NIOCore
 
-/// A shared connection to the broker, with an instance of one project on each channel.
-final class DoorLink: ChannelInboundHandler {
-    typealias InboundIn = ByteBuffer
-    typealias OutboundOut = ByteBuffer
+/// An instance of a door. Its calls come from the event loop of its link.
+package protocol LinkedInstance: AnyObject {
+    /// Where it is attached; nil if it isn't.
+    var place: (link: BrokerLink, channel: UInt8)? { get set }
+    /// The frame that attaches it; nil if nobody wants its messages any more.
+    func hello() -> Hello?
+    /// A message has come from the broker.
+    func came(_ message: Deliver)
+    /// The acknowledgements up to `through` are on disk.
+    func confirmed(_ through: UInt64)
+    /// The broker has ended its session, or the link is gone.
+    func detached(for refusal: MartletError?)
+}
+
+/// A shared connection to the broker, with an instance on each channel.
+package final class BrokerLink: ChannelInboundHandler {
+    package typealias InboundIn = ByteBuffer
+    package typealias OutboundOut = ByteBuffer
 
     private enum Phase {
         /// Waits for WELCOME. Can transition to: open, ended.
@@ -27,13 +42,13 @@ final class DoorLink: ChannelInboundHandler {
     private enum Place {
         case free
         /// `refusal` is the error with which the broker is about to end the instance's session.
-        case taken(DoorDevice, refusal: MartletError?)
+        case taken(any LinkedInstance, refusal: MartletError?)
         /// The instance has left; DETACHED hasn't come yet.
         case leaving
     }
 
-    private let logger: Logger
-    private unowned let project: DoorProject
+    private let words: LinkWords
+    private weak var pool: LinkPool?
     private var phase = Phase.opening
     private var context: ChannelHandlerContext?
     private var splitter = FrameSplitter(frameBytesMax: Limits.brokerFrameBytesMax)
@@ -47,9 +62,9 @@ final class DoorLink: ChannelInboundHandler {
     private var heard: UInt8 = 0
     private var told: UInt8 = 0
 
-    init(_ project: DoorProject, _ logger: Logger) {
-        self.project = project
-        self.logger = logger
+    init(_ pool: LinkPool, _ words: LinkWords) {
+        self.pool = pool
+        self.words = words
     }
 
     var hasRoom: Bool {
@@ -57,23 +72,21 @@ final class DoorLink: ChannelInboundHandler {
         return !freeChannels.isEmpty
     }
 
-    var isIdle: Bool { freeChannels.count == Limits.appsPerConnectionMax }
-
     // MARK: Instances
 
-    func attach(_ device: DoorDevice) {
+    func attach(_ instance: any LinkedInstance) {
         guard let channel = freeChannels.popLast() else {
             preconditionFailure("A link without a free channel attaches no instance.")
         }
-        places[Int(channel)] = .taken(device, refusal: nil)
-        device.place = (self, channel)
-        if case .open = phase { sayHello(of: device, on: channel) }
+        places[Int(channel)] = .taken(instance, refusal: nil)
+        instance.place = (self, channel)
+        if case .open = phase { sayHello(of: instance, on: channel) }
     }
 
     /// Detaches the channel's instance, which hears nothing more.
-    func detach(_ channel: UInt8) {
-        guard case .taken(let device, _) = places[Int(channel)] else { return }
-        device.place = nil
+    package func detach(_ channel: UInt8) {
+        guard case .taken(let instance, _) = places[Int(channel)] else { return }
+        instance.place = nil
         switch phase {
         case .open:
             places[Int(channel)] = .leaving
@@ -84,19 +97,14 @@ final class DoorLink: ChannelInboundHandler {
         }
     }
 
-    private func sayHello(of device: DoorDevice, on channel: UInt8) {
-        send(
-            .hello(
-                .device(
-                    projectID: project.id, token: device.instance.token.text,
-                    deviceKey: project.credential, state: .active,
-                    unconfirmed: device.taken.reattach())),
-            on: channel)
+    private func sayHello(of instance: any LinkedInstance, on channel: UInt8) {
+        guard let hello = instance.hello() else { return detach(channel) }
+        send(.hello(hello), on: channel)
     }
 
     // MARK: Frames to the broker
 
-    func send(_ frame: ClientFrame, on channel: UInt8) {
+    package func send(_ frame: ClientFrame, on channel: UInt8) {
         if channel != told {
             told = channel
             ClientFrame.channel(ChannelSelection(number: channel)).encode(into: &writer)
@@ -117,17 +125,18 @@ final class DoorLink: ChannelInboundHandler {
 
     // MARK: Frames from the broker
 
-    func read(_ isAllowed: Bool) {
-        guard isAllowed, isReadHeld, let context else { return }
+    /// Reads on after a time without room.
+    func readAgain() {
+        guard isReadHeld, let context else { return }
         isReadHeld = false
         context.read()
     }
 
-    func channelReadComplete(context: ChannelHandlerContext) {
-        if project.mayRead { context.read() } else { isReadHeld = true }
+    package func channelReadComplete(context: ChannelHandlerContext) {
+        if pool?.isReading ?? true { context.read() } else { isReadHeld = true }
     }
 
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let buffer = unwrapInboundIn(data)
         do {
             try splitter.split(buffer.readableBytesSpan) {
@@ -135,8 +144,8 @@ final class DoorLink: ChannelInboundHandler {
                 received(try BrokerFrame.decode(type: type, body: body))
             }
         } catch {
-            logger.error(
-                "a link to push services was closed", metadata: ["error": "\(error.martletError)"])
+            words.logger.error(
+                "a \(words.name) was closed", metadata: ["error": "\(error.martletError)"])
             context.close(promise: nil)
         }
     }
@@ -149,13 +158,13 @@ final class DoorLink: ChannelInboundHandler {
         guard heard != 0 else { return receivedForAll(frame) }
         let channel = heard
         if case .detached = frame { return freed(channel) }
-        guard case .taken(let device, _) = places[Int(channel)] else { return }
+        guard case .taken(let instance, _) = places[Int(channel)] else { return }
         switch frame {
-        case .deliver(let message): project.came(message, for: device)
+        case .deliver(let message): instance.came(message)
         case .deleted(let notice):
             send(.acknowledge(Acknowledge(through: 0, streamIDs: [notice.streamID])), on: channel)
-        case .confirmed(let confirmed): device.taken.confirmed(confirmed.through)
-        case .error(let frame): places[Int(channel)] = .taken(device, refusal: frame.error)
+        case .confirmed(let confirmed): instance.confirmed(confirmed.through)
+        case .error(let frame): places[Int(channel)] = .taken(instance, refusal: frame.error)
         default: break
         }
     }
@@ -166,14 +175,16 @@ final class DoorLink: ChannelInboundHandler {
             phase = .open
             beat()
             for channel in places.indices.dropFirst() {
-                if case .taken(let device, _) = places[channel] {
-                    sayHello(of: device, on: UInt8(channel))
+                if case .taken(let instance, _) = places[channel] {
+                    sayHello(of: instance, on: UInt8(channel))
                 }
             }
         case .ping(let ping): send(.pong(Pong(value: ping.value)), on: 0)
-        case .error(let frame):
-            logger.debug(
-                "the broker closed a link to push services", metadata: ["error": "\(frame.error)"])
+        // A link that carries no instance any more is closed in a while, which is its usual end.
+        case .error(let frame) where freeChannels.count < Limits.appsPerConnectionMax:
+            words.logger.log(
+                level: words.closing, "the broker closed a \(words.name)",
+                metadata: ["error": "\(frame.error)"])
         default: break
         }
     }
@@ -182,16 +193,16 @@ final class DoorLink: ChannelInboundHandler {
         let place = places[Int(channel)]
         places[Int(channel)] = .free
         freeChannels.append(channel)
-        guard case .taken(let device, let refusal) = place else { return }
-        device.place = nil
-        project.detached(device, for: refusal)
+        guard case .taken(let instance, let refusal) = place else { return }
+        instance.place = nil
+        instance.detached(for: refusal)
     }
 
     // MARK: The connection
 
-    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+    package func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
-    func channelActive(context: ChannelHandlerContext) {
+    package func channelActive(context: ChannelHandlerContext) {
         send(.hello(.shared), on: 0)
         context.read()
         context.fireChannelActive()
@@ -208,19 +219,19 @@ final class DoorLink: ChannelInboundHandler {
         }
     }
 
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    package func errorCaught(context: ChannelHandlerContext, error: any Error) {
         context.close(promise: nil)
     }
 
-    func channelInactive(context: ChannelHandlerContext) {
+    package func channelInactive(context: ChannelHandlerContext) {
         self.context = nil
         end()
     }
 
     /// The broker couldn't be reached.
     func connectingFailed(_ error: any Error) {
-        logger.warning(
-            "the door to push services cannot reach its broker",
+        words.logger.warning(
+            "\(words.door) cannot reach its broker",
             metadata: ["error": "\(NetworkFailure.words(error))"])
         end()
     }
@@ -232,15 +243,15 @@ final class DoorLink: ChannelInboundHandler {
     private func end() {
         if case .ended = phase { return }
         phase = .ended
-        project.ended(self)
+        pool?.ended(self)
         for channel in places.indices {
-            guard case .taken(let device, let refusal) = places[channel] else { continue }
+            guard case .taken(let instance, let refusal) = places[channel] else { continue }
             places[channel] = .free
-            device.place = nil
-            project.detached(device, for: refusal)
+            instance.place = nil
+            instance.detached(for: refusal)
         }
     }
 }
 
 @available(*, unavailable)
-extension DoorLink: Sendable {}
+extension BrokerLink: Sendable {}
