@@ -126,13 +126,13 @@ let package = Package(
                 "MartletBase", "MartletFiles", "MartletRows", "MartletEngine", "MartletCrypto",
                 "CLMDB",
             ]),
-        .target(name: "MartletLZ4", dependencies: ["MartletStore", "CLZ4"]),
         .target(
             name: "MartletForwarding",
             dependencies: ["MartletBase", "MartletRows", "MartletEngine"]),
         .target(name: "MartletCluster", dependencies: ["MartletBase", "MartletRows"]),
         .target(
-            name: "MartletPostgres", dependencies: ["MartletCluster", "MartletRows", "CPostgres"]),
+            name: "MartletPostgres",
+            dependencies: ["MartletCluster", "MartletRows", "CPostgres", "CLZ4"]),
         .target(name: "MartletTransport", dependencies: ["MartletBase", "CAffinity"]),
         .target(
             name: "MartletRing", dependencies: ["MartletBase", "MartletTransport", "CLiburing"]),
@@ -218,7 +218,7 @@ let package = Package(
             name: "martlet",
             dependencies: [
                 "Martlet", "MartletBridge", "MartletClientTLS", "MartletCluster", "MartletCommand",
-                "MartletConsole", "MartletGateway", "MartletLZ4", "MartletPostgres", "MartletRows",
+                "MartletConsole", "MartletGateway", "MartletPostgres", "MartletRows",
                 "MartletStore", "MartletTransport", "MartletWebPush", "MartletXMPP", "CCommit",
                 "Logging", "ServiceLifecycle",
             ], path: "Sources/Program"),
@@ -276,7 +276,7 @@ let package = Package(
         .target(
             name: "RedoBench",
             dependencies: [
-                "EngineBench", "MartletLZ4", "MartletStore", "MartletEngine", "MartletRows",
+                "EngineBench", "MartletPostgres", "MartletStore", "MartletEngine", "MartletRows",
                 "MartletBase",
             ], path: "Tests/RedoBench"),
         .testTarget(name: "MartletBitsTests", dependencies: ["MartletBits", "MartletBase"]),
@@ -314,7 +314,7 @@ let package = Package(
         .testTarget(
             name: "MartletStoreTests",
             dependencies: [
-                "MartletStore", "MartletLZ4", "MartletEngine", "MartletRows", "EngineBench",
+                "MartletStore", "MartletPostgres", "MartletEngine", "MartletRows", "EngineBench",
                 "RedoBench", "MartletCondition", "MartletBits", "MartletBase",
                 "MartletFiles", "CLMDB",
             ]),
@@ -322,7 +322,7 @@ let package = Package(
             name: "MartletClusterTests",
             dependencies: [
                 "Martlet", "MartletBits", "MartletBridge", "MartletClient", "MartletCluster",
-                "MartletCrypto", "MartletGateway", "MartletLZ4", "MartletPostgres", "MartletEngine",
+                "MartletCrypto", "MartletGateway", "MartletPostgres", "MartletEngine",
                 "MartletRows", "MartletBase", "MartletSimulator", "MartletStore", "MartletTLS",
                 "MartletWire", "TestPorts", "CSpawn", "Logging",
             ]),

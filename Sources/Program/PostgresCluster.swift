@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gives the program its cluster log: PostgreSQL, with rows packed by LZ4 (OPS-7). PostgreSQL, and rows packed with LZ4. Rests
-// on MartletPostgres and MartletLZ4.
+// Gives the program its cluster log: PostgreSQL, with rows packed by LZ4 (OPS-7). Rests on MartletPostgres.
 
 import Martlet
 import MartletCluster
 import MartletCommand
-import MartletLZ4
 import MartletPostgres
 import MartletRows
 import MartletStore

@@ -20,7 +20,7 @@ ELSEWHERE = (
     ("Sources/MartletBase/", "MartletWireTests MartletEngineTests"),
     ("Sources/MartletFiles/", "MartletStoreTests.PrivateFileTests MartletCommandTests"),
     ("Sources/MartletRows/", "MartletEngineTests MartletStoreTests"),
-    ("Sources/MartletLZ4/", "MartletStoreTests"),
+    ("Sources/MartletPostgres/LZ4", "MartletStoreTests"),
     ("Sources/MartletPostgres/", "MartletClusterTests.PostgresLogTests"),
     ("Sources/MartletRing/", "MartletTransportTests"),
     ("Sources/MartletEpoll/", "MartletTransportTests"),

@@ -8,7 +8,6 @@ import Martlet
 import MartletBase
 import MartletClient
 import MartletCluster
-import MartletLZ4
 import MartletPostgres
 import MartletEngine
 import MartletRows

@@ -7,7 +7,7 @@ import EngineBench
 import Foundation
 import MartletBase
 import MartletEngine
-import MartletLZ4
+import MartletPostgres
 import MartletRows
 import MartletStore
 import RedoBench

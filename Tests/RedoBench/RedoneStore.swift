@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Two stores, of which the second knows the first only by the rows of a log: it begins empty, applies each row, and
-// must then have equal contents. Rests on MartletStore and MartletLZ4.
+// must then have equal contents. Rests on MartletStore and MartletPostgres.
 
 import EngineBench
 import MartletBase
 package import MartletEngine
-import MartletLZ4
+import MartletPostgres
 package import MartletRows
 package import MartletStore
 

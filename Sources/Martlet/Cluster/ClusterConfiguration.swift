@@ -4,8 +4,8 @@
 // Martlet links neither PostgreSQL nor a compression library. Rests on MartletCluster.
 
 package import MartletCluster
-import MartletRows
-package import MartletStore
+package import MartletRows
+import MartletStore
 
 /// A broker's place in a cluster.
 package struct ClusterConfiguration: Sendable {

@@ -8,17 +8,7 @@
 //   content   i64 time ‖ u32 bytes ‖ operations ‖ u32 bytes ‖ events ‖ outcomes
 
 package import MartletBase
-import MartletRows
-
-/// A way to make the bodies of rows shorter. The store itself has none, so that a broker alone needs no library for it.
-package protocol RedoPacking: Sendable {
-    /// The number in a body, at least 1. Each packing has another number.
-    var number: UInt8 { get }
-    func pack(_ bytes: [UInt8]) -> [UInt8]
-    /// - Parameter byteCount: bytes before the packing.
-    /// - Returns: nil if the bytes are not `byteCount` packed bytes.
-    func unpack(_ bytes: UnsafeRawBufferPointer, byteCount: Int) -> [UInt8]?
-}
+package import MartletRows
 
 /// A transaction as a row of a cluster's log.
 package struct Redo: Hashable, Sendable {

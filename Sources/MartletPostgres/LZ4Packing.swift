@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LZ4 blocks of the system's liblz4 for the rows of a cluster's log. A program without clusters does not link the
-// module. Rests on CLZ4.
+// LZ4 blocks of the system's liblz4 for the rows of a cluster's log. Rests on CLZ4.
 // Source: lz4.h of LZ4 1.9.4.
 
 internal import CLZ4
-import MartletStore
+import MartletRows
 
 /// The packing of rows with LZ4: a block for each row.
 package struct LZ4Packing: RedoPacking {
