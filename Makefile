@@ -54,7 +54,7 @@ cluster-upgrade: deps python
 
 # Tests that wait for sockets run by themselves and two at a time: beside those that compute, or that
 # block, those that are asynchronous would wait for a thread. Histories of a cluster's log compute.
-OVER_SOCKETS := '^(MartletClientTests|MartletTests|MartletGatewayTests|MartletPushTests|MartletXMPPTests|EndToEndTests)\.|^MartletClusterTests\.(Cluster|Operator|Postgres)'
+OVER_SOCKETS := '^(MartletClientTests|MartletTests|MartletGatewayTests|MartletXMPPTests|EndToEndTests)\.|^MartletClusterTests\.(Cluster|Operator|Postgres)|^MartletBridgeTests\.PushClient'
 # Tests of brokers run once more on epoll; those of the transports themselves run on both at once.
 ON_EPOLL := '^(MartletTests|EndToEndTests)\.'
 

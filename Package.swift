@@ -178,25 +178,17 @@ let package = Package(
                 "MartletGateway", "CConsoleFiles", "Logging",
             ], exclude: ["Web"]),
         .target(
-            name: "MartletPush",
-            dependencies: [
-                "MartletBase", "MartletClient", "MartletCrypto", "MartletFiles", "MartletTransport",
-                "MartletWire", "COpenSSL", "AsyncHTTPClient", "NIOCore", "NIOHTTP1", "NIOPosix",
-                "NIOSSL",
-            ]),
-        .target(
             name: "MartletWebPush",
             dependencies: [
                 "Martlet", "MartletRows", "MartletWire", "MartletCrypto", "MartletTicket",
-                "MartletGateway", "MartletBridge", "MartletPush", "CoreMetrics",
+                "MartletGateway", "MartletBridge", "CoreMetrics",
                 "Logging", "NIOCore", "NIOPosix", "NIOWebSocket",
             ]),
         .target(
             name: "MartletBridge",
             dependencies: [
                 "Martlet", "MartletBits", "MartletClient", "MartletCrypto", "MartletEngine",
-                "MartletFiles",
-                "MartletPush", "MartletRows", "MartletTransport", "MartletWire", "AsyncHTTPClient",
+                "MartletFiles", "MartletRows", "MartletTransport", "MartletWire", "AsyncHTTPClient",
                 "CoreMetrics", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
                 "ServiceLifecycle",
             ]),
@@ -350,19 +342,14 @@ let package = Package(
         .testTarget(
             name: "MartletBridgeTests",
             dependencies: [
-                "MartletBridge", "Martlet", "MartletPush", "MartletRows", "MartletWire",
-                "AsyncHTTPClient",
+                "MartletBridge", "Martlet", "MartletCrypto", "MartletRows", "MartletWire",
+                "AsyncHTTPClient", "NIOSSL",
             ]),
         .testTarget(
             name: "MartletXMPPTests",
             dependencies: [
                 "MartletXMPP", "MartletGateway", "Martlet", "MartletClient", "Logging", "NIOCore",
                 "NIOPosix", "NIOSSL", "ServiceLifecycle",
-            ]),
-        .testTarget(
-            name: "MartletPushTests",
-            dependencies: [
-                "MartletPush", "MartletBase", "MartletCrypto", "NIOSSL",
             ]),
         .testTarget(
             name: "MartletCommandTests",

@@ -45,7 +45,7 @@ ELSEWHERE = (
     ("Tests/Python/admin_sdk", "MartletGatewayTests"),
     ("Tests/Python/discovery", "MartletGatewayTests"),
     ("Tests/Python/apns_", "EndToEndTests.APNsTests"),
-    ("Tests/Python/push_service", "MartletPushTests"),
+    ("Tests/Python/push_service", "MartletBridgeTests"),
     ("Tests/Python/push_", "EndToEndTests.WebPushTests"),
     ("Tests/Python/web_clients", "EndToEndTests.WebClientTests"),
     ("Tests/Python/xmpp", "MartletXMPPTests"),

@@ -6,7 +6,6 @@
 import AsyncHTTPClient
 import Martlet
 import MartletBridge
-import MartletPush
 import MartletRows
 import MartletWire
 import Testing

@@ -9,7 +9,6 @@
 import AsyncHTTPClient
 import Martlet
 import MartletFiles
-import MartletPush
 import MartletRows
 import MartletTransport
 import MartletWire

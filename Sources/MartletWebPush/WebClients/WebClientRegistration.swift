@@ -5,8 +5,9 @@
 // Source: the web SDK's requests to `registrations`.
 
 import Martlet
+import MartletBridge
+import MartletCrypto
 import MartletGateway
-import MartletPush
 import MartletRows
 
 /// The body of a registration: `{"web":{"endpoint":…,"p256dh":…,"auth":…,"applicationPubKey":…}}`.

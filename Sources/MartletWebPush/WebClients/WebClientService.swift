@@ -2,12 +2,11 @@
 //
 // Sends web pages their messages through their browsers' push services (GW-11). A message becomes the object that the web
 // SDK reads, encrypted for the page (RFC 8291), and goes out with a token signed by the project's key (RFC 8292). If the
-// endpoint is of this broker's own Web Push door, we skip HTTP. Rests on MartletPush and MartletBridge.
+// endpoint is of this broker's own Web Push door, we skip HTTP. Rests on MartletBridge.
 
 package import Martlet
 package import MartletBridge
 import MartletCrypto
-import MartletPush
 import MartletRows
 import MartletWire
 import Synchronization

@@ -5,7 +5,6 @@
 
 import Martlet
 import MartletBridge
-import MartletPush
 
 extension WebPushDoor {
     /// Whether an endpoint begins with one of the door's origins.

@@ -2,8 +2,8 @@
 //
 // What a sender takes as an endpoint, and what the answers of push services mean.
 
-import MartletBase
-import MartletPush
+import Martlet
+import MartletBridge
 import Testing
 
 @Suite("GW-11 Endpoints and answers of push services")

@@ -2,9 +2,9 @@
 //
 // Encryption to a subscription, against the example of the standard and against a library that reads messages.
 
-import MartletBase
+import Martlet
 import MartletCrypto
-import MartletPush
+import MartletBridge
 import Testing
 
 @Suite("GW-11 Encryption of Web Push messages")

@@ -6,11 +6,10 @@
 //   key      = HKDF(salt, secret, "Content-Encoding: aes128gcm" ‖ 0), and the nonce likewise
 //   body     = salt 16 ‖ record size 4 ‖ 65 ‖ own public key 65 ‖ AES-128-GCM(text ‖ 02) ‖ code 16
 //
-// Each message gets a fresh key pair and salt, and is a single record. Rests on P256Key and MartletCrypto.
+// Each message gets a fresh key pair and salt, and is a single record. Rests on P256Key and COpenSSL.
 // Source: RFC 8291, RFC 8188, RFC 5869.
 
 import COpenSSL
-import MartletCrypto
 
 /// The keys of a subscription, as the browser gives them to the page.
 package struct PushRecipient: Sendable, Hashable {

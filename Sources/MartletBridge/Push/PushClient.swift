@@ -6,7 +6,7 @@
 // Rests on AsyncHTTPClient and MartletTransport.
 
 import AsyncHTTPClient
-package import MartletBase
+import Martlet
 import MartletClient
 import MartletFiles
 import MartletTransport

@@ -4,7 +4,7 @@
 // so we keep it instead of signing one for each message. Rests on MartletCrypto, and on MartletWire for JSON.
 // Source: RFC 8292; RFC 7515 (compact serialization).
 
-package import MartletBase
+import Martlet
 package import MartletCrypto
 import Synchronization
 

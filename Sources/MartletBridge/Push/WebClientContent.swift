@@ -5,7 +5,7 @@
 // aren't text become JSON again here. Rests on MartletWire.
 // Source: the web SDK's internal form of a payload; the Notifications standard (NotificationOptions).
 
-import MartletBase
+import Martlet
 package import MartletWire
 
 /// The content of a message for a page that uses the web SDK.

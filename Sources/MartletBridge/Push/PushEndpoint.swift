@@ -4,7 +4,7 @@
 // in the same text. So there are no user names, no fragments, no blanks and nothing but ASCII. Pure.
 // Source: RFC 8030, section 5; RFC 3986.
 
-package import MartletBase
+import Martlet
 
 /// An endpoint of a push service.
 package struct PushEndpoint: Sendable, Hashable {

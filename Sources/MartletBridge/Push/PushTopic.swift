@@ -4,7 +4,7 @@
 // of the same topic. Rests on MartletCrypto.
 // Source: RFC 8030, section 5.4.
 
-import MartletBase
+import Martlet
 import MartletCrypto
 
 /// The topic of a message at a push service.

@@ -3,15 +3,15 @@
 // The client of push services, against a service of its own that speaks HTTPS with and without HTTP/2.
 
 import Foundation
-import MartletBase
-import MartletPush
+import Martlet
+import MartletBridge
 import NIOSSL
 import Testing
 
 @Suite(
     "GW-11 The client of push services", .timeLimit(.minutes(2)),
     .enabled(if: PythonPrograms.areInstalled, "make python-sdks installs h2"))
-struct ClientTests {
+struct PushClientTests {
     private func client(
         of service: PushService, isAllowed: Bool = true, isTrusted: Bool = true,
         requestSeconds: Int64 = 30
