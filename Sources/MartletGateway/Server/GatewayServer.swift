@@ -2,6 +2,27 @@
 //
 // HTTP for a gateway: connections, TLS, bounds on the cost of a peer, and the way from requests to calls. The service
 // finishes requests in progress before a graceful shutdown ends. Rests on Hummingbird and NIO.
+//
+// What a connection meets, in this order; an answer takes the way back. `GuardedChannel` adds the upper half, and `builder`
+// below names the lower one.
+//
+//     accepting    AcceptPauseHandler       on the listening socket: waits while no descriptor is free
+//                  ConnectionTable          a place for the connection, or another one ends, or it closes at once
+//     bytes        HandshakeTurnHandler     TLS, not from a proxy: unread until HandshakeTurns gives it a turn
+//                  NIOSSLServerHandler      TLS, with the certificate of ServerCertificate
+//                  PeerBytesHandler         how far a peer is read ahead of its answers: FrameScanner judges frames of
+//                                           HTTP/2, RequestTurns lets requests of HTTP/1.1 pass one by one
+//     HTTP/1.1     NIO's parser, then       refuses heads by RequestHeadRule, and says which answer of a connection
+//                  LastAnswerHandler        is its last
+//     HTTP/2       NIO's parser, streams    what follows stands once in each stream
+//     requests     RequestTurnHandler       tells PeerBytesHandler where requests begin and answers end
+//                  WebSocketUpgradeHandler  hands the connection to a GatewayDoor, for a door's path
+//                  StrangerHandler          memory of requests without a right credential: StrangerMemory
+//                  SlowPeerHandler          time of a request and of an answer on the network
+//                  AnswerWatchHandler       whether an answer was written whole
+//     task         GuardedChannel.handle    the connection gets a task with its first request
+//                  Responder                makes the request a GatewayCall: admits its head, reads its body within
+//                                           BodyMemory, and writes the answer
 
 import Glibc
 import HTTPTypes
