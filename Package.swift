@@ -106,12 +106,8 @@ let package = Package(
         .target(name: "MartletBits", dependencies: ["MartletBase", "CBitKernels"]),
         .target(name: "MartletCondition", dependencies: ["MartletBase", "MartletBits"]),
         .target(name: "MartletWire", dependencies: ["MartletBase"]),
-        .target(name: "MartletCrypto", dependencies: ["MartletFiles", "COpenSSL"]),
         .target(
-            name: "MartletTicket",
-            dependencies: [
-                "MartletBase", "MartletCrypto", "MartletFiles", "COpenSSL",
-            ]),
+            name: "MartletCrypto", dependencies: ["MartletBase", "MartletFiles", "COpenSSL"]),
         .target(
             name: "MartletRows", dependencies: ["MartletBase", "MartletBits", "MartletCrypto"]),
         .target(
@@ -144,7 +140,7 @@ let package = Package(
             dependencies: [
                 "MartletBase", "MartletBits", "MartletCondition", "MartletWire", "MartletRows",
                 "MartletEngine", "MartletDelivery", "MartletStore", "MartletTransport",
-                "MartletRing", "MartletEpoll", "MartletCrypto", "MartletTicket", "MartletTLS",
+                "MartletRing", "MartletEpoll", "MartletCrypto", "MartletTLS",
                 "MartletCluster", "MartletFiles", "MartletForwarding",
                 .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])), "CoreMetrics",
                 "Logging",
@@ -160,7 +156,7 @@ let package = Package(
         .target(
             name: "MartletGateway",
             dependencies: [
-                "Martlet", "MartletCrypto", "MartletFiles", "MartletRows", "MartletTicket",
+                "Martlet", "MartletCrypto", "MartletFiles", "MartletRows",
                 "MartletTransport", "CZlib", "CoreMetrics", "HTTPTypes", "HummingbirdCore",
                 "HummingbirdHTTP2", "Logging", "NIOCore", "NIOHTTP1", "NIOHTTP2", "NIOHTTPTypes",
                 "NIOHTTPTypesHTTP1", "NIOPosix", "NIOSSL", "NIOTLS", "NIOWebSocket",
@@ -180,7 +176,7 @@ let package = Package(
         .target(
             name: "MartletWebPush",
             dependencies: [
-                "Martlet", "MartletRows", "MartletWire", "MartletCrypto", "MartletTicket",
+                "Martlet", "MartletRows", "MartletWire", "MartletCrypto",
                 "MartletGateway", "MartletBridge", "CoreMetrics",
                 "Logging", "NIOCore", "NIOPosix", "NIOWebSocket",
             ]),
@@ -278,8 +274,7 @@ let package = Package(
         .testTarget(name: "MartletWireTests", dependencies: ["MartletWire", "MartletBase"]),
         .testTarget(
             name: "MartletCryptoTests",
-            dependencies: ["MartletBase", "MartletCrypto", "MartletTicket"]),
-        .testTarget(name: "MartletTicketTests", dependencies: ["MartletTicket", "MartletBase"]),
+            dependencies: ["MartletBase", "MartletCrypto"]),
         .testTarget(
             name: "MartletTransportTests",
             dependencies: [

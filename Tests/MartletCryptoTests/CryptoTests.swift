@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Digests, codes and keys, against the vectors of their standards. Rests on MartletCrypto and MartletTicket.
+// Digests, codes and keys, against the vectors of their standards. Rests on MartletCrypto.
 
 import MartletBase
 import MartletCrypto
-import MartletTicket
 import Testing
 
 @Suite("Digests, codes and keys")

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An administrator's requests about who may register (REG-7, TOP-10): policies, and new ticket keys. Rests on
-// ServedRequest and MartletTicket.
+// ServedRequest and MartletCrypto.
 
 import MartletBase
+import MartletCrypto
 import MartletEngine
 import MartletRows
-import MartletTicket
 import MartletWire
 
 // MARK: Policies

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a new device presents, checked on the thread of its loop (REG-7): a ticket's signature is verified here, and
-// strangers are refused on a snapshot, so that they do not reach the committer. Rests on MartletTicket and the
+// strangers are refused on a snapshot, so that they do not reach the committer. Rests on MartletCrypto and the
 // engine's authentication.
 
 import MartletBase
+import MartletCrypto
 import MartletEngine
 import MartletRows
 import MartletStore
-import MartletTicket
 
 extension NewInstance {
     /// Makes a new instance of a device that may register.

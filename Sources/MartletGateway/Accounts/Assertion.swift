@@ -2,10 +2,10 @@
 //
 // A signed assertion (JWT). An SDK signs the assertion with a service-account key and exchanges it for an access
 // token (GW-5). The gateway verifies the signature first and judges the claims afterwards. Source: RFC 7523, RFC 7519.
-// Rests on MartletTicket.
+// Rests on MartletCrypto.
 
 import Martlet
-import MartletTicket
+import MartletCrypto
 
 /// A service account's assertion. The claims are to be trusted only after `isSigned(by:)`.
 struct Assertion {

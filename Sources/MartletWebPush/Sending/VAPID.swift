@@ -6,12 +6,11 @@
 //   Authorization: WebPush TOKEN, or Bearer TOKEN; Crypto-Key: p256ecdsa=KEY   the draft, with aesgcm
 //
 // Senders use one token for hours, and verifying a signature takes some 64 µs, so we remember the tokens that we have
-// verified. Rests on MartletTicket. Source: RFC 8292, RFC 7515.
+// verified. Rests on MartletCrypto. Source: RFC 8292, RFC 7515.
 
 import Martlet
 import MartletCrypto
 import MartletGateway
-import MartletTicket
 import Synchronization
 
 /// An application server's token, not verified yet.

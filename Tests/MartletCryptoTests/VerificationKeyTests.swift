@@ -5,7 +5,7 @@
 
 import Foundation
 import MartletBase
-import MartletTicket
+import MartletCrypto
 import Testing
 
 @Suite("Keys that verify signatures")

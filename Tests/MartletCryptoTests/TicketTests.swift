@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The claims of tickets, in tables. Rests on MartletTicket.
+// The claims of tickets, in tables. Rests on MartletCrypto.
 
 import MartletBase
-import MartletTicket
+import MartletCrypto
 import Testing
 
 @Suite("Claims of tickets")

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signatures of the standard's own examples. Rests on MartletTicket.
+// Signatures of the standard's own examples. Rests on MartletCrypto.
 // Source: RFC 7515, appendices A.1 (HS256), A.2 (RS256) and A.3 (ES256).
 
 import MartletBase
-import MartletTicket
+import MartletCrypto
 import Testing
 
 /// The examples of RFC 7515 sign this payload, with a header for each algorithm.

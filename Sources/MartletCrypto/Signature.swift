@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Verifies the signatures of tickets with the system's libcrypto. The broker's core takes libcrypto and not a copy of
-// BoringSSL, because the distribution keeps libcrypto up to date. Rests on MartletCrypto and COpenSSL.
+// BoringSSL, because the distribution keeps libcrypto up to date. Rests on AuthenticationKey and COpenSSL.
 // Source: RFC 7518, sections 3.2 to 3.4.
 
 import COpenSSL
 public import MartletBase
-import MartletCrypto
 
 /// A key that verifies signatures.
 public struct VerificationKey: Sendable {
