@@ -162,15 +162,13 @@ let package = Package(
                 "NIOHTTPTypesHTTP1", "NIOPosix", "NIOSSL", "NIOTLS", "NIOWebSocket",
                 "ServiceLifecycle",
             ]),
-        .target(name: "MartletAnswers", dependencies: ["Martlet"]),
         .target(
-            name: "MartletAccess",
-            dependencies: ["Martlet", "MartletAnswers", "MartletCrypto", "MartletFiles"]),
+            name: "MartletAnswers", dependencies: ["Martlet", "MartletCrypto", "MartletFiles"]),
         .target(name: "CConsoleFiles", path: "CModules/CConsoleFiles"),
         .target(
             name: "MartletConsole",
             dependencies: [
-                "Martlet", "MartletAccess", "MartletAnswers", "MartletCrypto", "MartletFiles",
+                "Martlet", "MartletAnswers", "MartletCrypto", "MartletFiles",
                 "MartletGateway", "CConsoleFiles", "Logging",
             ], exclude: ["Web"]),
         .target(
@@ -198,7 +196,7 @@ let package = Package(
         .target(
             name: "MartletCommand",
             dependencies: [
-                "Martlet", "MartletAccess", "MartletAnswers", "MartletClient", "MartletCluster",
+                "Martlet", "MartletAnswers", "MartletClient", "MartletCluster",
                 "MartletEngine", "MartletFiles", "MartletRows", "MartletStore", "MartletTLS",
                 "MartletTransport", "CSpawn", "ArgumentParser", "Logging",
             ]),
@@ -329,7 +327,7 @@ let package = Package(
         .testTarget(
             name: "MartletGatewayTests",
             dependencies: [
-                "MartletGateway", "Martlet", "MartletAccess", "MartletAnswers", "MartletClient",
+                "MartletGateway", "Martlet", "MartletAnswers", "MartletClient",
                 "MartletConsole", "MartletWire", "MartletBase", "COpenSSL",
                 "CZlib", "CoreMetrics", "Logging", "NIOCore", "NIOSSL", "ServiceLifecycle",
                 "UnixSignals",

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The console (GW-9): people see and steer a broker in a browser. The console is a door of the gateway's server: pages
-// from files inside the program, and an API of its own below `/console/api/v1`. Rests on MartletGateway and MartletAccess.
+// from files inside the program, and an API of its own below `/console/api/v1`. Rests on MartletGateway and MartletAnswers.
 
 public import Logging
 public import Martlet
-import MartletAccess
+import MartletAnswers
 package import MartletGateway
 
 /// The settings of a console.

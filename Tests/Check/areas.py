@@ -26,7 +26,6 @@ ELSEWHERE = (
     ("Sources/MartletEpoll/", "MartletTransportTests"),
     ("Sources/MartletClientTLS/", "MartletTests.SecurePortTests MartletTests.SecureFailureTests"),
     ("Sources/MartletAnswers/", "MartletCommandTests MartletGatewayTests"),
-    ("Sources/MartletAccess/", "MartletGatewayTests"),
     ("Sources/MartletConsole/", "MartletGatewayTests"),
     ("Sources/MartletWebPush/", "EndToEndTests.WebPushTests EndToEndTests.WebClientTests"),
     ("Sources/MartletCommand/", "MartletCommandTests EndToEndTests.CommandTests"),

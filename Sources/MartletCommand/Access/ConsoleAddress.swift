@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The address of a console, with a one-time link for the person at the terminal. The secret is behind the #, so that no
-// browser sends it in the address of a request. Rests on MartletAccess.
+// browser sends it in the address of a request. Rests on MartletAnswers.
 
 import Martlet
-import MartletAccess
+import MartletAnswers
 
 /// Where a console is.
 struct ConsoleAddress {

@@ -5,7 +5,7 @@
 
 import FoundationEssentials
 import Martlet
-import MartletAccess
+import MartletAnswers
 
 extension DataFolderAccess {
     /// Writes an action to the folder's log. The action is done, so a failure is told only.

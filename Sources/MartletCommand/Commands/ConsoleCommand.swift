@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `martlet console`: the people who may use the console, and one-time links (GW-9). The commands change a file of the data
-// folder, which a running broker reads again. Rests on MartletAccess.
+// folder, which a running broker reads again. Rests on MartletAnswers.
 
 import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Martlet
-import MartletAccess
 import MartletAnswers
 import MartletFiles
 

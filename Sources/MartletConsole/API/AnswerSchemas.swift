@@ -3,7 +3,7 @@
 // The shapes of the console's answers, which are those of the commands' JSON. A test compares real answers with these
 // shapes. Rests on Schema.
 
-import MartletAccess
+import MartletAnswers
 
 extension Schema {
     private static let platform = words(["android", "apple", "web"])

@@ -4,8 +4,7 @@
 // the same values. Rests on Route.
 
 import Martlet
-package import MartletAccess
-import MartletAnswers
+package import MartletAnswers
 package import MartletGateway
 
 /// A route below `/console/api/v1/`.

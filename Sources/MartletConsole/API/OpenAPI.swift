@@ -4,7 +4,6 @@
 // ConsoleRoute.
 
 import Martlet
-import MartletAccess
 import MartletAnswers
 import MartletGateway
 

@@ -3,7 +3,6 @@
 // Whom a condition selects, exactly and now (CON-8, CON-9). No message is sent. Rests on the embedding API.
 
 import Martlet
-import MartletAccess
 import MartletAnswers
 import MartletGateway
 

@@ -3,7 +3,6 @@
 // Devices by their tokens, and groups of devices (REG-3, GRP-1 to GRP-4). Rests on the embedding API.
 
 import Martlet
-import MartletAccess
 import MartletAnswers
 import MartletGateway
 

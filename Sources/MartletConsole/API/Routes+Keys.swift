@@ -4,7 +4,6 @@
 // API.
 
 import Martlet
-import MartletAccess
 import MartletAnswers
 import MartletGateway
 

@@ -4,7 +4,6 @@
 // figures of that project alone. Rests on Sampler and Viewers.
 
 import Martlet
-import MartletAccess
 import MartletAnswers
 import MartletGateway
 

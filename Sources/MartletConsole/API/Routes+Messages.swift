@@ -3,7 +3,6 @@
 // Messages of a project: composed, checked, followed, cancelled (MSG-3, MSG-10, REP-1, REP-2). Rests on MessageDraft.
 
 import Martlet
-import MartletAccess
 import MartletAnswers
 import MartletGateway
 

@@ -3,7 +3,6 @@
 // The users of the console, and the log of their actions (GW-9). Rests on People and AuditLog.
 
 import Martlet
-import MartletAccess
 import MartletAnswers
 import MartletGateway
 

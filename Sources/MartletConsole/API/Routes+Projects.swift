@@ -3,7 +3,6 @@
 // Projects, their quotas, apps and policies. Rests on the embedding API.
 
 import Martlet
-import MartletAccess
 import MartletAnswers
 import MartletGateway
 

@@ -4,7 +4,7 @@
 // address with many are held back (REG-10). Rests on People, Cookies and LoginTurns.
 
 import Martlet
-import MartletAccess
+import MartletAnswers
 import MartletGateway
 
 /// Who is signed in.

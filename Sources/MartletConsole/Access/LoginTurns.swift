@@ -6,7 +6,7 @@
 // on PasswordRecord.
 
 import Martlet
-import MartletAccess
+import MartletAnswers
 import Synchronization
 
 /// An attempt to sign in with a password.

@@ -7,7 +7,7 @@
 import FoundationEssentials
 import Glibc
 package import Martlet
-import MartletAccess
+import MartletAnswers
 import MartletCrypto
 import MartletFiles
 import Synchronization

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The person behind a call: a session with the rights that its user has now. Rests on MartletAccess.
+// The person behind a call: a session with the rights that its user has now. Rests on MartletAnswers.
 
 import Martlet
-import MartletAccess
+import MartletAnswers
 
 /// A person with an open session.
 package struct Person: Sendable {

@@ -3,7 +3,7 @@
 // Open sessions, bounded in number and in time. The value decides, and writes nothing. Rests on Limits.
 
 import Martlet
-import MartletAccess
+import MartletAnswers
 
 /// A session of a person.
 struct Session: Codable, Sendable, Hashable {

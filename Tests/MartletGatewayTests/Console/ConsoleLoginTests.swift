@@ -4,7 +4,7 @@
 
 import Foundation
 import Martlet
-import MartletAccess
+import MartletAnswers
 import MartletGateway
 import Testing
 

@@ -6,7 +6,7 @@
 import Foundation
 import Logging
 import Martlet
-import MartletAccess
+import MartletAnswers
 import MartletGateway
 import ServiceLifecycle
 import Testing

@@ -5,7 +5,7 @@
 import Foundation
 import Logging
 import Martlet
-import MartletAccess
+import MartletAnswers
 import MartletClient
 import MartletGateway
 import Testing

@@ -7,7 +7,6 @@
 import FoundationEssentials
 import Glibc
 package import Martlet
-import MartletAnswers
 import MartletFiles
 
 /// The log of administrators' actions.
