@@ -334,13 +334,49 @@ struct SenderOptions: ParsableArguments {
     var project: String
 
     @OptionGroup var connection: ConnectionOptions
+}
+
+/// The options of a command that asks as a project's sender, on a command line.
+struct SenderScope: ParsableArguments {
+    @OptionGroup var options: SenderOptions
+    @OptionGroup var folder: FolderOptions
+    @OptionGroup var output: OutputOptions
 
     /// Asks as the project's sender.
     func ask<Answer>(
-        folder: FolderOptions, _ ask: (any SenderInterface) async throws -> Answer
+        _ ask: (any SenderInterface) async throws -> Answer
     ) async throws -> Answer {
-        try await connection.ask(project: project, folder: folder.folder, ask)
+        try await options.connection.ask(project: options.project, folder: folder.folder, ask)
     }
+
+    /// Takes what comes, one after another, until Ctrl-C.
+    /// - Parameters:
+    ///   - count: how many are taken; nil for all.
+    ///   - take: ends when `Countdown.step` says so.
+    func take(
+        _ count: Int?,
+        _ take: @escaping @Sendable (any SenderInterface, Countdown) async throws -> Void
+    ) async throws {
+        let interrupt = Interrupt.prepare()
+        let left = Countdown(from: count ?? .max)
+        try await ask { sender in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { try await take(sender, left) }
+                group.addTask { await interrupt.wait() }
+                try await group.next()
+                group.cancelAll()
+            }
+        }
+    }
+}
+
+/// A command that asks as a project's sender.
+protocol SenderCommand: ReportingCommand {
+    var sender: SenderScope { get }
+}
+
+extension SenderCommand {
+    var output: OutputOptions { sender.output }
 }
 
 /// The options for a sender's connection, on a command line.

@@ -24,15 +24,17 @@ extension DataFolderAccess {
 
 extension SenderOptions {
     /// Writes an action to the folder's log, if the command works as administrator of the folder.
-    func note(_ action: String, _ what: String, folder: FolderOptions) {
-        note(action, what, folder: folder.folder)
-    }
-
     func note(_ action: String, _ what: String, folder: String?) {
         guard connection.isAdministrator(folder: folder),
             let access = try? DataFolderAccess(option: folder)
         else { return }
         access.note(action, what, in: project)
+    }
+}
+
+extension SenderScope {
+    func note(_ action: String, _ what: String) {
+        options.note(action, what, folder: folder.folder)
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet group`: groups of instances, each addressed by a key (GRP-1 to GRP-4). Rests on SenderOptions.
+// `martlet group`: groups of instances, each addressed by a key (GRP-1 to GRP-4). Rests on SenderScope.
 
 import ArgumentParser
 import Martlet
@@ -13,7 +13,7 @@ struct GroupCommand: AsyncParsableCommand {
         discussion: "`martlet send --group KEY` sends to all members of a group.",
         subcommands: [Create.self, Add.self, Remove.self, Show.self, List.self])
 
-    struct Create: ReportingCommand {
+    struct Create: SenderCommand {
         static let configuration = CommandConfiguration(
             abstract: "Create a group, and print its key.")
 
@@ -21,75 +21,67 @@ struct GroupCommand: AsyncParsableCommand {
         var name: String
 
         @OptionGroup var members: MemberOptions
-        @OptionGroup var sender: SenderOptions
-        @OptionGroup var folder: FolderOptions
-        @OptionGroup var output: OutputOptions
+        @OptionGroup var sender: SenderScope
 
         func perform() async throws {
-            let group = try await sender.ask(folder: folder) {
+            let group = try await sender.ask {
                 try await $0.createGroup(named: name, tokens: members.token)
             }
-            sender.note("group.create", name, folder: folder)
+            sender.note("group.create", name)
             if output.json { return JSON.print(GroupAnswer(group)) }
             Terminal.print(group.key)
         }
     }
 
-    struct Add: ReportingCommand {
+    struct Add: SenderCommand {
         static let configuration = CommandConfiguration(
             abstract: "Add instances to a group. One that is a member stays one.")
 
         @OptionGroup var group: GroupOptions
         @OptionGroup var members: MemberOptions
-        @OptionGroup var sender: SenderOptions
-        @OptionGroup var folder: FolderOptions
-        @OptionGroup var output: OutputOptions
+        @OptionGroup var sender: SenderScope
 
         func perform() async throws {
-            let changed = try await sender.ask(folder: folder) {
+            let changed = try await sender.ask {
                 try await $0.addToGroup(
                     named: group.name, key: group.groupKey, tokens: members.token)
             }
             sender.note(
-                "group.add", "\(group.name), \(members.token.count) members", folder: folder)
+                "group.add", "\(group.name), \(members.token.count) members")
             GroupAnswer(changed).print(json: output.json)
         }
     }
 
-    struct Remove: ReportingCommand {
+    struct Remove: SenderCommand {
         static let configuration = CommandConfiguration(
             abstract: "Remove instances from a group. It ends with its last member.")
 
         @OptionGroup var group: GroupOptions
         @OptionGroup var members: MemberOptions
-        @OptionGroup var sender: SenderOptions
-        @OptionGroup var folder: FolderOptions
-        @OptionGroup var output: OutputOptions
+        @OptionGroup var sender: SenderScope
 
         func perform() async throws {
-            let changed = try await sender.ask(folder: folder) {
+            let changed = try await sender.ask {
                 try await $0.removeFromGroup(
                     named: group.name, key: group.groupKey, tokens: members.token)
             }
             sender.note(
-                "group.remove", "\(group.name), \(members.token.count) members", folder: folder)
+                "group.remove", "\(group.name), \(members.token.count) members")
             GroupAnswer(changed).print(json: output.json)
         }
     }
 
-    struct Show: ReportingCommand {
+    struct Show: SenderCommand {
         static let configuration = CommandConfiguration(
             abstract: "Show a group's key and its members' tokens.")
 
         @Argument(help: "The group's name.")
         var name: String
 
-        @OptionGroup var sender: SenderOptions
-        @OptionGroup var folder: FolderOptions
-        @OptionGroup var output: OutputOptions
+        @OptionGroup var sender: SenderScope
 
         func perform() async throws {
-            let group = try await sender.ask(folder: folder) {
+            let group = try await sender.ask {
                 try await $0.group(named: name)
             }
             if output.json { return JSON.print(GroupAnswer(group)) }
@@ -97,15 +89,13 @@ struct GroupCommand: AsyncParsableCommand {
         }
     }
 
-    struct List: ReportingCommand {
+    struct List: SenderCommand {
         static let configuration = CommandConfiguration(abstract: "List a project's groups.")
 
-        @OptionGroup var sender: SenderOptions
-        @OptionGroup var folder: FolderOptions
-        @OptionGroup var output: OutputOptions
+        @OptionGroup var sender: SenderScope
 
         func perform() async throws {
-            let groups = try await sender.ask(folder: folder) { sender in
+            let groups = try await sender.ask { sender in
                 try await allPages("groups") { after in try await sender.groups(after: after) }
             }
             if output.json { return JSON.print(groups.map { GroupEntryAnswer($0) }) }

@@ -2,58 +2,53 @@
 //
 // Changes of instances by app servers and administrators: `martlet subscribe`, `martlet unsubscribe` (TOP-4) and
 // `martlet unregister` (REG-3). Each command takes tokens, and prints the reason for each refused token. A refused
-// token makes the exit code 1, because a script must not take the change for done. Rests on SenderOptions.
+// token makes the exit code 1, because a script must not take the change for done. Rests on SenderScope.
 
 import ArgumentParser
 import Martlet
 import MartletAnswers
 
-struct SubscribeCommand: ReportingCommand {
+struct SubscribeCommand: SenderCommand {
     static let configuration = CommandConfiguration(
         commandName: "subscribe", abstract: "Subscribe instances to a topic.",
         discussion: "An instance that is subscribed already stays so. The exit code is 1 if any "
             + "token was refused.")
 
     @OptionGroup var change: TopicChangeOptions
-    @OptionGroup var sender: SenderOptions
-    @OptionGroup var folder: FolderOptions
-    @OptionGroup var output: OutputOptions
+    @OptionGroup var sender: SenderScope
 
     func perform() async throws {
-        let summary = try await sender.ask(folder: folder) {
+        let summary = try await sender.ask {
             try await $0.subscribe(change.token, to: change.topic)
         }
         sender.note(
-            "topic.subscribe", "\(change.topic), \(summary.successCount) instances", folder: folder)
+            "topic.subscribe", "\(change.topic), \(summary.successCount) instances")
         try TokensAnswer(summary, tokens: change.token).print(
             "subscribed to \(change.topic)", json: output.json)
     }
 }
 
-struct UnsubscribeCommand: ReportingCommand {
+struct UnsubscribeCommand: SenderCommand {
     static let configuration = CommandConfiguration(
         commandName: "unsubscribe", abstract: "Unsubscribe instances from a topic.",
         discussion: "An instance that is not subscribed stays so. The exit code is 1 if any token "
             + "was refused.")
 
     @OptionGroup var change: TopicChangeOptions
-    @OptionGroup var sender: SenderOptions
-    @OptionGroup var folder: FolderOptions
-    @OptionGroup var output: OutputOptions
+    @OptionGroup var sender: SenderScope
 
     func perform() async throws {
-        let summary = try await sender.ask(folder: folder) {
+        let summary = try await sender.ask {
             try await $0.unsubscribe(change.token, from: change.topic)
         }
         sender.note(
-            "topic.unsubscribe", "\(change.topic), \(summary.successCount) instances",
-            folder: folder)
+            "topic.unsubscribe", "\(change.topic), \(summary.successCount) instances")
         try TokensAnswer(summary, tokens: change.token).print(
             "unsubscribed from \(change.topic)", json: output.json)
     }
 }
 
-struct UnregisterCommand: ReportingCommand {
+struct UnregisterCommand: SenderCommand {
     static let configuration = CommandConfiguration(
         commandName: "unregister", abstract: "Unregister devices for good.",
         discussion: """
@@ -66,18 +61,16 @@ struct UnregisterCommand: ReportingCommand {
         help: "The registration token of an instance; may be given again.")
     var token: [String]
 
-    @OptionGroup var sender: SenderOptions
-    @OptionGroup var folder: FolderOptions
-    @OptionGroup var output: OutputOptions
+    @OptionGroup var sender: SenderScope
 
     func perform() async throws {
-        let answer = try await sender.ask(folder: folder) { sender in
+        let answer = try await sender.ask { sender in
             var answer = TokensAnswer()
             for token in token {
                 do {
                     try await sender.unregister(token)
                     answer.successes += 1
-                    self.sender.note("device.unregister", token, folder: folder)
+                    self.sender.note("device.unregister", token)
                 } catch let error as MartletError where error.field == "token" {
                     answer.failures.append(TokenFailure(token: token, error: error.word.name))
                 }

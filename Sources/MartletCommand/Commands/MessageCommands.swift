@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A sender's commands for accepted messages, `martlet cancel` (MSG-10) and `martlet receipts` (RCP-1), and a device's
-// command for a new token, `martlet rotate` (REG-4). Rests on SenderOptions and MartletDevice.
+// command for a new token, `martlet rotate` (REG-4). Rests on SenderScope and MartletDevice.
 
 import ArgumentParser
 import Martlet
@@ -9,7 +9,7 @@ import MartletAnswers
 import MartletClient
 import Synchronization
 
-struct CancelCommand: ReportingCommand {
+struct CancelCommand: SenderCommand {
     static let configuration = CommandConfiguration(
         commandName: "cancel",
         abstract: "Cancel a message: whoever has not got it does not get it.",
@@ -18,13 +18,11 @@ struct CancelCommand: ReportingCommand {
     @Argument(help: "The message ID, as `martlet send` printed it, or its number.")
     var messageID: String
 
-    @OptionGroup var sender: SenderOptions
-    @OptionGroup var folder: FolderOptions
-    @OptionGroup var output: OutputOptions
+    @OptionGroup var sender: SenderScope
 
     func perform() async throws {
-        let summary = try await sender.ask(folder: folder) { try await $0.cancel(messageID) }
-        sender.note("message.cancel", messageID, folder: folder)
+        let summary = try await sender.ask { try await $0.cancel(messageID) }
+        sender.note("message.cancel", messageID)
         let answer = CancelAnswer(
             messageID: messageID, wasScheduled: summary.wasScheduled,
             delivered: summary.deliveredCount)
@@ -37,7 +35,7 @@ struct CancelCommand: ReportingCommand {
     }
 }
 
-struct ReceiptsCommand: ReportingCommand {
+struct ReceiptsCommand: SenderCommand {
     static let configuration = CommandConfiguration(
         commandName: "receipts",
         abstract: "Print what became of messages that were sent with --receipts, as it comes.",
@@ -49,32 +47,21 @@ struct ReceiptsCommand: ReportingCommand {
     @Option(parsing: .unconditional, help: "End after so many receipts, 1 or more.")
     var count: Int?
 
-    @OptionGroup var sender: SenderOptions
-    @OptionGroup var folder: FolderOptions
-    @OptionGroup var output: OutputOptions
+    @OptionGroup var sender: SenderScope
 
     func validate() throws {
         guard count ?? 1 > 0 else { throw ValidationError("--count takes at least 1.") }
     }
 
     func perform() async throws {
-        let interrupt = Interrupt.prepare()
-        let left = Countdown(from: count ?? .max)
         let isJSON = output.json
-        try await sender.ask(folder: folder) { sender in
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask {
-                    try await sender.takeReceipts {
-                        let answer = ReceiptAnswer($0)
-                        Terminal.print(isJSON ? JSON.line(answer) : Self.text(answer))
-                        // A receipt that nobody can read is not taken.
-                        try Terminal.requirePrinted()
-                        return left.step()
-                    }
-                }
-                group.addTask { await interrupt.wait() }
-                try await group.next()
-                group.cancelAll()
+        try await sender.take(count) { sender, left in
+            try await sender.takeReceipts {
+                let answer = ReceiptAnswer($0)
+                Terminal.print(isJSON ? JSON.line(answer) : Self.text(answer))
+                // A receipt that nobody can read is not taken.
+                try Terminal.requirePrinted()
+                return left.step()
             }
         }
     }

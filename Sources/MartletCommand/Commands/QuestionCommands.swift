@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Questions about a project: topics, a topic's subscribers, and the instances that a condition selects, with an
-// explanation of the condition (TOP-9, CON-8, CON-9). Rests on SenderOptions.
+// explanation of the condition (TOP-9, CON-8, CON-9). Rests on SenderScope.
 
 import ArgumentParser
 import Martlet
 import MartletAnswers
 
-struct TopicsCommand: ReportingCommand {
+struct TopicsCommand: SenderCommand {
     static let configuration = CommandConfiguration(
         commandName: "topics", abstract: "List a project's topics, or those of one instance.")
 
@@ -16,12 +16,10 @@ struct TopicsCommand: ReportingCommand {
         help: "Only the topics of the instance with this registration token.")
     var token: String?
 
-    @OptionGroup var sender: SenderOptions
-    @OptionGroup var folder: FolderOptions
-    @OptionGroup var output: OutputOptions
+    @OptionGroup var sender: SenderScope
 
     func perform() async throws {
-        let topics = try await sender.ask(folder: folder) { sender in
+        let topics = try await sender.ask { sender in
             try await allPages("topics") { after in
                 if let token { return try await sender.topics(of: token, after: after) }
                 return try await sender.topics(after: after)
@@ -34,7 +32,7 @@ struct TopicsCommand: ReportingCommand {
     }
 }
 
-struct SubscribersCommand: ReportingCommand {
+struct SubscribersCommand: SenderCommand {
     static let configuration = CommandConfiguration(
         commandName: "subscribers", abstract: "List the tokens of a topic's subscribers.")
 
@@ -47,16 +45,14 @@ struct SubscribersCommand: ReportingCommand {
     @Option(parsing: .unconditional, help: "Tokens to list at most, 1 or more.")
     var limit = 1000
 
-    @OptionGroup var sender: SenderOptions
-    @OptionGroup var folder: FolderOptions
-    @OptionGroup var output: OutputOptions
+    @OptionGroup var sender: SenderScope
 
     func validate() throws {
         guard limit > 0 else { throw ValidationError("--limit takes at least 1.") }
     }
 
     func perform() async throws {
-        let list = try await sender.ask(folder: folder) { sender in
+        let list = try await sender.ask { sender in
             var list = TokenList(topic: topic)
             try await list.read("subscribers", after: after, limit: limit) { after, limit in
                 try await sender.subscribers(of: topic, after: after, limit: limit)
@@ -67,7 +63,7 @@ struct SubscribersCommand: ReportingCommand {
     }
 }
 
-struct AudienceCommand: ReportingCommand {
+struct AudienceCommand: SenderCommand {
     static let configuration = CommandConfiguration(
         commandName: "audience",
         abstract: "Count or list whom a condition selects, without sending anything.")
@@ -86,9 +82,7 @@ struct AudienceCommand: ReportingCommand {
     @Option(parsing: .unconditional, help: "With --tokens: tokens to list at most, 1 or more.")
     var limit = 1000
 
-    @OptionGroup var sender: SenderOptions
-    @OptionGroup var folder: FolderOptions
-    @OptionGroup var output: OutputOptions
+    @OptionGroup var sender: SenderScope
 
     func validate() throws {
         guard limit > 0 else { throw ValidationError("--limit takes at least 1.") }
@@ -96,7 +90,7 @@ struct AudienceCommand: ReportingCommand {
 
     func perform() async throws {
         if tokens {
-            let list = try await sender.ask(folder: folder) { sender in
+            let list = try await sender.ask { sender in
                 var list = TokenList(condition: condition)
                 try await pointing(at: condition) {
                     try await list.read("tokens", after: after, limit: limit) { after, limit in
@@ -108,7 +102,7 @@ struct AudienceCommand: ReportingCommand {
             return list.print(json: output.json)
         }
         let audience = AudienceAnswer(
-            try await sender.ask(folder: folder) { sender in
+            try await sender.ask { sender in
                 try await pointing(at: condition) {
                     try await showing("Counting") { try await sender.audience(of: condition) }
                 }
@@ -126,7 +120,7 @@ struct AudienceCommand: ReportingCommand {
     }
 }
 
-struct ExplainCommand: ReportingCommand {
+struct ExplainCommand: SenderCommand {
     static let configuration = CommandConfiguration(
         commandName: "explain",
         abstract: "Show how a condition is read, what each part selects, and what to look at.")
@@ -134,13 +128,11 @@ struct ExplainCommand: ReportingCommand {
     @Argument(help: "The condition, such as \"'tides' in topics && ! ('silent' in topics)\".")
     var condition: String
 
-    @OptionGroup var sender: SenderOptions
-    @OptionGroup var folder: FolderOptions
-    @OptionGroup var output: OutputOptions
+    @OptionGroup var sender: SenderScope
 
     func perform() async throws {
         let explanation = ExplanationAnswer(
-            try await sender.ask(folder: folder) { sender in
+            try await sender.ask { sender in
                 try await pointing(at: condition) {
                     try await showing("Counting") { try await sender.explain(condition) }
                 }

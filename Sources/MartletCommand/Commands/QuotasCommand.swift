@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet quotas`: shows the remaining part of a project's quotas (QUO-2, QUO-3, QUO-4). Rests on SenderOptions.
+// `martlet quotas`: shows the remaining part of a project's quotas (QUO-2, QUO-3, QUO-4). Rests on SenderScope.
 
 import ArgumentParser
 import Martlet
 import MartletAnswers
 
-struct QuotasCommand: ReportingCommand {
+struct QuotasCommand: SenderCommand {
     static let configuration = CommandConfiguration(
         commandName: "quotas",
         abstract: "Show what is left of a project's quotas, and when they are full again.",
@@ -16,12 +16,10 @@ struct QuotasCommand: ReportingCommand {
             opens a connection of a sender, which counts like any other.
             """)
 
-    @OptionGroup var sender: SenderOptions
-    @OptionGroup var folder: FolderOptions
-    @OptionGroup var output: OutputOptions
+    @OptionGroup var sender: SenderScope
 
     func perform() async throws {
-        let quotas = try await sender.ask(folder: folder) { try await $0.quotas() }
+        let quotas = try await sender.ask { try await $0.quotas() }
         if output.json { return JSON.print(quotas.map { QuotaAnswer($0) }) }
         var table = Table(
             ("QUOTA", .left), ("LIMIT", .right), ("REMAINING", .right), ("FULL AGAIN", .right))

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet upstream`: prints the messages of devices to their project (UPS-1). Rests on SenderOptions.
+// `martlet upstream`: prints the messages of devices to their project (UPS-1). Rests on SenderScope.
 
 import ArgumentParser
 import Martlet
 import MartletAnswers
 
-struct UpstreamCommand: ReportingCommand {
+struct UpstreamCommand: SenderCommand {
     static let configuration = CommandConfiguration(
         commandName: "upstream",
         abstract: "Print what devices send to their project, as it comes.",
@@ -18,31 +18,20 @@ struct UpstreamCommand: ReportingCommand {
     @Option(parsing: .unconditional, help: "End after so many messages, 1 or more.")
     var count: Int?
 
-    @OptionGroup var sender: SenderOptions
-    @OptionGroup var folder: FolderOptions
-    @OptionGroup var output: OutputOptions
+    @OptionGroup var sender: SenderScope
 
     func validate() throws {
         guard count ?? 1 > 0 else { throw ValidationError("--count takes at least 1.") }
     }
 
     func perform() async throws {
-        let interrupt = Interrupt.prepare()
-        let left = Countdown(from: count ?? .max)
         let isJSON = output.json
-        try await sender.ask(folder: folder) { sender in
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask {
-                    try await sender.takeUpstreamMessages {
-                        Terminal.print(isJSON ? Self.json($0) : Self.text($0))
-                        // A message that nobody can read is not taken.
-                        try Terminal.requirePrinted()
-                        return left.step()
-                    }
-                }
-                group.addTask { await interrupt.wait() }
-                try await group.next()
-                group.cancelAll()
+        try await sender.take(count) { sender, left in
+            try await sender.takeUpstreamMessages {
+                Terminal.print(isJSON ? Self.json($0) : Self.text($0))
+                // A message that nobody can read is not taken.
+                try Terminal.requirePrinted()
+                return left.step()
             }
         }
     }
