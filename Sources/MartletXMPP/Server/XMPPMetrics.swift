@@ -22,7 +22,7 @@ final class XMPPMetrics: Sendable {
 
     private let connections: Gauge
     private let messages: [Kind: Counter]
-    private let endings: [StreamError.Condition: Counter]
+    private let endings: [StreamCondition: Counter]
 
     init(_ broker: Broker) {
         let factory = broker.metricsFactory
@@ -35,7 +35,7 @@ final class XMPPMetrics: Sendable {
                 return (kind, counter)
             })
         endings = Dictionary(
-            uniqueKeysWithValues: StreamError.Condition.allCases.map { condition in
+            uniqueKeysWithValues: StreamCondition.allCases.map { condition in
                 let counter = Counter(
                     label: "martlet_xmpp_stream_errors_total",
                     dimensions: [("condition", condition.rawValue)], factory: factory)
@@ -48,5 +48,5 @@ final class XMPPMetrics: Sendable {
 
     func sent(_ kind: Kind) { messages[kind]?.increment() }
 
-    func ended(_ condition: StreamError.Condition) { endings[condition]?.increment() }
+    func ended(_ condition: StreamCondition) { endings[condition]?.increment() }
 }

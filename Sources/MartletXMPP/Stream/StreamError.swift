@@ -3,35 +3,39 @@
 // The three ways in which XMPP says no: a stream error closes the connection, after a failed sign-in the app server may try
 // again, and a stanza error is about one stanza. Source: RFC 6120, sections 4.9, 6.5 and 8.3. Pure.
 
-/// An error that ends a stream.
-struct StreamError: Error, Sendable, Hashable {
-    /// Source: RFC 6120 §4.9.3.
-    enum Condition: String, Sendable, CaseIterable {
-        case badFormat = "bad-format"
-        case connectionTimeout = "connection-timeout"
-        case improperAddressing = "improper-addressing"
-        case invalidNamespace = "invalid-namespace"
-        case notAuthorized = "not-authorized"
-        case notWellFormed = "not-well-formed"
-        case policyViolation = "policy-violation"
-        case reset
-        case resourceConstraint = "resource-constraint"
-        case restrictedXML = "restricted-xml"
-        case systemShutdown = "system-shutdown"
-        case unsupportedEncoding = "unsupported-encoding"
-        case unsupportedStanzaType = "unsupported-stanza-type"
-        case unsupportedVersion = "unsupported-version"
-    }
-
+/// A no, and a sentence for people, which never contains a password.
+struct XMPPError<Condition: RawRepresentable<String> & Hashable & Sendable>: Error, Hashable {
     var condition: Condition
-    /// A sentence for people.
     var text: String
 
     init(_ condition: Condition, _ text: String) {
         self.condition = condition
         self.text = text
     }
+}
 
+/// An error that ends a stream.
+typealias StreamError = XMPPError<StreamCondition>
+
+/// Source: RFC 6120 §4.9.3.
+enum StreamCondition: String, Sendable, CaseIterable {
+    case badFormat = "bad-format"
+    case connectionTimeout = "connection-timeout"
+    case improperAddressing = "improper-addressing"
+    case invalidNamespace = "invalid-namespace"
+    case notAuthorized = "not-authorized"
+    case notWellFormed = "not-well-formed"
+    case policyViolation = "policy-violation"
+    case reset
+    case resourceConstraint = "resource-constraint"
+    case restrictedXML = "restricted-xml"
+    case systemShutdown = "system-shutdown"
+    case unsupportedEncoding = "unsupported-encoding"
+    case unsupportedStanzaType = "unsupported-stanza-type"
+    case unsupportedVersion = "unsupported-version"
+}
+
+extension StreamError {
     var xml: String {
         """
         <stream:error><\(condition.rawValue) xmlns="\(Namespace.streamErrors)"/>\
@@ -42,27 +46,20 @@ struct StreamError: Error, Sendable, Hashable {
 }
 
 /// A refused attempt to sign in.
-struct SignInFailure: Error, Sendable, Hashable {
-    /// Source: RFC 6120 §6.5.
-    enum Condition: String, Sendable {
-        case aborted
-        case incorrectEncoding = "incorrect-encoding"
-        case invalidAuthzid = "invalid-authzid"
-        case invalidMechanism = "invalid-mechanism"
-        case malformedRequest = "malformed-request"
-        case notAuthorized = "not-authorized"
-        case temporaryAuthFailure = "temporary-auth-failure"
-    }
+typealias SignInFailure = XMPPError<SignInCondition>
 
-    var condition: Condition
-    /// What went wrong, for people. Never contains the password.
-    var text: String
+/// Source: RFC 6120 §6.5.
+enum SignInCondition: String, Sendable {
+    case aborted
+    case incorrectEncoding = "incorrect-encoding"
+    case invalidAuthzid = "invalid-authzid"
+    case invalidMechanism = "invalid-mechanism"
+    case malformedRequest = "malformed-request"
+    case notAuthorized = "not-authorized"
+    case temporaryAuthFailure = "temporary-auth-failure"
+}
 
-    init(_ condition: Condition, _ text: String) {
-        self.condition = condition
-        self.text = text
-    }
-
+extension SignInFailure {
     var xml: String {
         """
         <failure xmlns="\(Namespace.sasl)"><\(condition.rawValue)/>\
@@ -72,32 +69,25 @@ struct SignInFailure: Error, Sendable, Hashable {
 }
 
 /// An error of one stanza.
-struct StanzaError: Error, Sendable, Hashable {
-    /// Source: RFC 6120 §8.3.3.
-    enum Condition: String, Sendable {
-        case badRequest = "bad-request"
-        case notAllowed = "not-allowed"
-        case serviceUnavailable = "service-unavailable"
+typealias StanzaError = XMPPError<StanzaCondition>
 
-        /// The type of the error, and its code in older clients. Source: XEP-0086.
-        fileprivate var type: (name: String, code: Int) {
-            switch self {
-            case .badRequest: ("modify", 400)
-            case .notAllowed: ("cancel", 405)
-            case .serviceUnavailable: ("cancel", 503)
-            }
+/// Source: RFC 6120 §8.3.3.
+enum StanzaCondition: String, Sendable {
+    case badRequest = "bad-request"
+    case notAllowed = "not-allowed"
+    case serviceUnavailable = "service-unavailable"
+
+    /// The type of the error, and its code in older clients. Source: XEP-0086.
+    fileprivate var type: (name: String, code: Int) {
+        switch self {
+        case .badRequest: ("modify", 400)
+        case .notAllowed: ("cancel", 405)
+        case .serviceUnavailable: ("cancel", 503)
         }
     }
+}
 
-    var condition: Condition
-    /// A sentence for people.
-    var text: String
-
-    init(_ condition: Condition, _ text: String) {
-        self.condition = condition
-        self.text = text
-    }
-
+extension StanzaError {
     var xml: String {
         """
         <error code="\(condition.type.code)" type="\(condition.type.name)">\
