@@ -375,7 +375,7 @@ struct PeersByAddressTests {
     @Test("the first is the oldest connection of the address with most, whatever comes and goes")
     func likeAList() {
         var random = SystemRandomNumberGenerator()
-        var peers = PeersByAddress()
+        var peers = PeersByAddress<ConnectionID>()
         /// In the order of arrival.
         var naive: [(id: ConnectionID, address: PeerAddress)] = []
         for number in 0..<20_000 {
@@ -415,7 +415,7 @@ struct PeersByAddressTests {
 
     @Test("connections that a proxy's header moves to their clients are no more the proxy's")
     func moved() {
-        var peers = PeersByAddress()
+        var peers = PeersByAddress<ConnectionID>()
         let ids = (0..<4).map { ConnectionID(index: UInt32($0), generation: 1) }
         for id in ids { peers.insert(id, from: address(0)) }
         for index in [1, 0] {
@@ -431,7 +431,7 @@ struct PeersByAddressTests {
 
     @Test("of addresses with one connection each, the oldest is the first")
     func singles() {
-        var peers = PeersByAddress()
+        var peers = PeersByAddress<ConnectionID>()
         let ids = (0..<100).map { ConnectionID(index: UInt32($0), generation: 7) }
         for (number, id) in ids.enumerated() { peers.insert(id, from: address(number)) }
         for id in ids {

@@ -165,7 +165,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// NET-6: connections without a credential, by place.
     var strangers: [UInt32: Stranger] = [:]
     /// The strangers by their addresses: some of them end when places are scarce.
-    var arrivals = PeersByAddress()
+    var arrivals = PeersByAddress<ConnectionID>()
     /// Connections that the transport is closing, with places that are free soon.
     var closingCount = 0
     var strangerLog = StrangerLog()

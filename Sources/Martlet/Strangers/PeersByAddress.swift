@@ -13,14 +13,13 @@
 // many addresses there are. Rests on PeerAddress.
 
 package import MartletBase
-package import MartletTransport
 
 /// Connections by the address of their peers. The caller reduces an address to its network.
-package struct PeersByAddress {
+package struct PeersByAddress<Peer: Hashable> {
     /// A connection may come, go and come again, also from another address: a proxy names the client late. The number
     /// tells the arrivals of a connection apart.
     private struct Arrival {
-        let connection: ConnectionID
+        let connection: Peer
         let number: UInt64
     }
 
@@ -38,7 +37,7 @@ package struct PeersByAddress {
     private var freeGroups: [Int] = []
     private var numbers: [PeerAddress: Int] = [:]
     /// The present connections, with the number of the arrival.
-    private var homes: [ConnectionID: (group: Int, arrival: UInt64)] = [:]
+    private var homes: [Peer: (group: Int, arrival: UInt64)] = [:]
     private var lastArrival: UInt64 = 0
     /// First and last group with so many connections; -1: none.
     private var lists: [(first: Int, last: Int)] = [(-1, -1)]
@@ -53,11 +52,11 @@ package struct PeersByAddress {
     }
 
     /// The oldest connection of the address with most connections.
-    package var first: ConnectionID? {
+    package var first: Peer? {
         largestCount > 0 ? groups[lists[largestCount].first].arrivals.first?.connection : nil
     }
 
-    package mutating func insert(_ connection: ConnectionID, from address: PeerAddress) {
+    package mutating func insert(_ connection: Peer, from address: PeerAddress) {
         precondition(homes[connection] == nil, "A connection comes once.")
         let number = numbers[address] ?? makeGroup(address)
         lastArrival += 1
@@ -67,7 +66,7 @@ package struct PeersByAddress {
     }
 
     /// Has no effect for an unknown connection.
-    package mutating func remove(_ connection: ConnectionID) {
+    package mutating func remove(_ connection: Peer) {
         guard let number = homes.removeValue(forKey: connection)?.group else { return }
         move(number, to: groups[number].count - 1)
         guard groups[number].count > 0 else {

@@ -1,35 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bounds the connections that have not signed in yet, in all and per address (NET-6). When the places run out, the address
-// with the most connections loses its oldest, so a flood from one place hurts only itself. Rests on PeerAddress.
+// with the most connections loses its oldest, so a flood from one place hurts only itself. Rests on PeersByAddress.
 
 import Martlet
 import Synchronization
 
 /// Places for connections before their sign-in.
 final class StrangerPlaces: Sendable {
-    private struct Stranger {
-        var network: PeerAddress
-        var end: @Sendable () -> Void
-    }
-
     private struct State {
         var lastNumber: UInt64 = 0
-        var strangers: [UInt64: Stranger] = [:]
-        var counts: [PeerAddress: Int] = [:]
+        var places = PeersByAddress<UInt64>()
+        var ends: [UInt64: @Sendable () -> Void] = [:]
 
-        mutating func remove(_ number: UInt64) -> Stranger? {
-            guard let stranger = strangers.removeValue(forKey: number) else { return nil }
-            let left = (counts[stranger.network] ?? 1) - 1
-            counts[stranger.network] = left > 0 ? left : nil
-            return stranger
-        }
-
-        /// Removes the oldest connection of the address that has most.
-        mutating func removeOne() -> Stranger? {
-            guard let most = counts.values.max() else { return nil }
-            let oldest = strangers.filter { counts[$0.value.network] == most }.keys.min()
-            return oldest.flatMap { remove($0) }
+        mutating func remove(_ number: UInt64) -> (@Sendable () -> Void)? {
+            places.remove(number)
+            return ends.removeValue(forKey: number)
         }
     }
 
@@ -42,7 +28,7 @@ final class StrangerPlaces: Sendable {
         perAddressMax = perAddress
     }
 
-    var count: Int { state.withLock { $0.strangers.count } }
+    var count: Int { state.withLock { $0.places.count } }
 
     /// Takes a place.
     /// - Parameter end: called at most once, to make room for another connection.
@@ -50,18 +36,19 @@ final class StrangerPlaces: Sendable {
     func enter(
         _ address: PeerAddress, isProxy: Bool, end: @escaping @Sendable () -> Void
     ) -> UInt64? {
-        let (number, ended) = state.withLock { state -> (UInt64?, Stranger?) in
+        let (number, ended) = state.withLock { state -> (UInt64?, (@Sendable () -> Void)?) in
             let network = address.network
-            guard isProxy || state.counts[network, default: 0] < perAddressMax else {
+            guard isProxy || state.places.count(of: network) < perAddressMax else {
                 return (nil, nil)
             }
-            let ended = state.strangers.count >= most ? state.removeOne() : nil
+            let room = state.places.count >= most ? state.places.first : nil
+            let ended = room.flatMap { state.remove($0) }
             state.lastNumber += 1
-            state.strangers[state.lastNumber] = Stranger(network: network, end: end)
-            state.counts[network, default: 0] += 1
+            state.places.insert(state.lastNumber, from: network)
+            state.ends[state.lastNumber] = end
             return (state.lastNumber, ended)
         }
-        ended?.end()
+        ended?()
         return number
     }
 
