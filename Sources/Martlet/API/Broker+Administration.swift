@@ -3,6 +3,7 @@
 // Administration by an embedder. The requests that an administrator on a connection has too are extensions of
 // `AdministratorInterface`; projects and instances as the broker's process alone sees them are here. Rests on Broker.
 
+import MartletBase
 import MartletEngine
 import MartletRows
 import MartletStore
@@ -65,16 +66,24 @@ extension Broker: AdministratorInterface {
         _ token: String, in project: String
     ) async throws(MartletError) -> String {
         let number = try await number(of: project)
-        let (ordinal, holder) = try await ask { (transaction) throws in
-            let ordinal = try Listing.locate(token, in: number, transaction)
-            return (ordinal, try transaction.instances.instance(ordinal, in: number)?.holder)
-        }
+        let (ordinal, holder) = try await holder(of: token, in: number)
         guard let holder else { throw .unexpected }
         let outcome = try await perform(
             .rotate(
                 project: number, ordinal: ordinal, holder: holder, token: Credentials.token()))
         guard case .rotated(let new) = outcome else { throw .unexpected }
         return new.text
+    }
+
+    /// An instance by its token, and who holds it now.
+    /// - Throws: `NOT_FOUND` for a token that is not registered in the project.
+    func holder(
+        of token: String, in number: ProjectNumber
+    ) async throws(MartletError) -> (Ordinal, Holder?) {
+        try await ask { (transaction) throws in
+            let ordinal = try Listing.locate(token, in: number, transaction)
+            return (ordinal, try transaction.instances.instance(ordinal, in: number)?.holder)
+        }
     }
 
     /// Deletes an instance with its subscriptions, mailbox and token, and ends the instance's connection.

@@ -147,10 +147,7 @@ extension Broker {
         _ address: BridgeAddress?, ofToken token: String, in project: String
     ) async throws(MartletError) {
         let number = try await number(of: project)
-        let (ordinal, holder) = try await ask { (transaction) throws in
-            let ordinal = try Listing.locate(token, in: number, transaction)
-            return (ordinal, try transaction.instances.instance(ordinal, in: number)?.holder)
-        }
+        let (ordinal, holder) = try await holder(of: token, in: number)
         guard let address else {
             _ = try await perform(
                 .changeBridge(.removeAddress(project: number, ordinal: ordinal, holder: holder)))

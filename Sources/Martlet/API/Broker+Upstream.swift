@@ -38,10 +38,7 @@ extension Broker {
     ) async throws(MartletError) -> UInt64 {
         let body = try message.encodedUpstream()
         let number = try await number(of: project)
-        let (ordinal, holder) = try await ask { (transaction) throws in
-            let ordinal = try Listing.locate(token, in: number, transaction)
-            return (ordinal, try transaction.instances.instance(ordinal, in: number)?.holder)
-        }
+        let (ordinal, holder) = try await holder(of: token, in: number)
         guard let holder else { throw .unexpected }
         let outcome = try await perform(
             .upstream(

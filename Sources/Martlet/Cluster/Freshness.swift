@@ -99,13 +99,14 @@ extension ClusterState {
 extension Committer {
     /// When the question of a caller came.
     private enum Asked {
-        case at(UInt64)
+        /// The question waits, and is counted: whoever gets this takes it out of the count.
+        case at(UInt64, ClusterState)
         /// No need to wait: the store is new enough, or the question is refused.
         case settled(MartletError?)
     }
 
-    /// - Parameter cluster: the state of the node.
-    private func asked(_ cluster: ClusterState) -> Asked {
+    private func asked() -> Asked {
+        guard let cluster else { return .settled(nil) }
         let asked: UInt64
         switch Freshness.current {
         case .any: return .settled(nil)
@@ -119,7 +120,9 @@ extension Committer {
         guard !cluster.isCurrent(at: asked) else { return .settled(nil) }
         // The log has been away for a while, so waiting would be for nothing.
         if let trouble = clusterTrouble { return .settled(.noActiveNode(trouble)) }
-        return .at(asked)
+        cluster.beginWait(since: asked)
+        wake()
+        return .at(asked, cluster)
     }
 
     private static var late: MartletError { .noActiveNode("the log does not answer") }
@@ -128,13 +131,10 @@ extension Committer {
     /// broker doesn't wait, and the active node only while a row is under way.
     /// - Returns: `UNAVAILABLE` if the log doesn't answer in time.
     func waitForNewer() -> MartletError? {
-        guard let cluster else { return nil }
-        switch asked(cluster) {
+        switch asked() {
         case .settled(let refusal): return refusal
-        case .at(let asked):
-            cluster.beginWait(since: asked)
+        case .at(let asked, let cluster):
             defer { cluster.waiterCount.subtract(1, ordering: .relaxed) }
-            wake()
             let end = asked + ClusterLimits.questionNanoseconds
             while !cluster.isCurrent(at: asked) {
                 guard SystemClock.monotonicNanoseconds() < end else { return Self.late }
@@ -146,13 +146,10 @@ extension Committer {
 
     /// Like `waitForNewer`, without blocking a thread (OPS-7).
     func newer() async -> MartletError? {
-        guard let cluster else { return nil }
-        switch asked(cluster) {
+        switch asked() {
         case .settled(let refusal): return refusal
-        case .at(let asked):
-            cluster.beginWait(since: asked)
+        case .at(let asked, let cluster):
             defer { cluster.waiterCount.subtract(1, ordering: .relaxed) }
-            wake()
             let isCurrent = await cluster.current(
                 at: asked, until: asked + ClusterLimits.questionNanoseconds)
             return isCurrent ? nil : Self.late
