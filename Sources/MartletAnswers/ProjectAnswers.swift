@@ -18,8 +18,10 @@ package struct ProjectAnswer: Encodable {
     package var registration: String
     /// TOP-10: `all`, `none`, or prefixes with a comma between them.
     package var deviceTopics: String
-    /// OPS-2: the limits in force, by their names.
-    package var limits: [String: LimitAnswer]
+    /// OPS-2: the limits in force, by their names; nil for a new project.
+    package var limits: [String: LimitAnswer]?
+    /// REG-7: lets devices register. Only the answer about a new project has it.
+    package var registrationKey: String?
 
     package struct LimitAnswer: Encodable {
         package var value: Int
@@ -29,7 +31,7 @@ package struct ProjectAnswer: Encodable {
 
     /// The project's own limits for people: `none`, or `name=value` with a comma between them.
     package var ownLimits: String {
-        let own = limits.filter(\.value.own).sorted { $0.key < $1.key }
+        let own = (limits ?? [:]).filter(\.value.own).sorted { $0.key < $1.key }
         return own.isEmpty
             ? "none" : own.map { "\($0.key)=\($0.value.value)" }.joined(separator: ", ")
     }
@@ -55,35 +57,10 @@ package struct ProjectAnswer: Encodable {
         registration = policies.registration.name
         deviceTopics = policies.topics.text
     }
-}
-
-package struct NewProjectAnswer: Encodable {
-    package var project: String
-    package var senderID: UInt64
-    package var conditionTopicsMax: Int
-    package var instances: UInt64
-    package var topics: UInt64
-    package var weight: Int
-    /// `defer` or `refuse`.
-    package var onOverload: String
-    /// REG-7: `key`, `ticket` or `open`.
-    package var registration: String
-    /// TOP-10: `all`, `none`, or prefixes with a comma between them.
-    package var deviceTopics: String
-    /// REG-7: lets devices register. No later answer has it.
-    package var registrationKey: String
 
     package init(_ new: NewProject) {
-        let answer = ProjectAnswer(new.summary, ProjectPolicies(), [])
-        project = answer.project
-        senderID = answer.senderID
-        conditionTopicsMax = answer.conditionTopicsMax
-        instances = answer.instances
-        topics = answer.topics
-        weight = answer.weight
-        onOverload = answer.onOverload
-        registration = answer.registration
-        deviceTopics = answer.deviceTopics
+        self.init(new.summary, ProjectPolicies(), [])
+        limits = nil
         registrationKey = new.registrationKey
     }
 }

@@ -42,13 +42,13 @@ struct ProjectCommand: AsyncParsableCommand {
             // The key is shown below, so a folder that takes no file is no reason to fail.
             try? folder.access.keepRegistrationKey(new.registrationKey, of: id)
             try folder.access.note("project.create", id, in: id)
-            let project = NewProjectAnswer(new)
+            let project = ProjectAnswer(new)
             if output.json { return JSON.print(project) }
             Terminal.print(
                 """
                 Created project \(project.project), sender ID \(project.senderID), up to \
                 \(project.conditionTopicsMax) topics in a condition.
-                Registration key \(project.registrationKey)
+                Registration key \(new.registrationKey)
                 """)
         }
     }

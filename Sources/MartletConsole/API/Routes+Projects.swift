@@ -45,7 +45,7 @@ extension ConsoleRoute {
             let new = try await call.broker.createProject(
                 id, conditionTopicsMax: topics)
             try await call.note("project.create", id, in: id)
-            return .json(NewProjectAnswer(new))
+            return .json(ProjectAnswer(new))
         },
         ConsoleRoute(
             "projects.change", .patch, "projects/{project}", .role(.administrator),
