@@ -29,12 +29,7 @@ extension MartletDevice {
                 guard case .done = answer else { throw unexpected(answer) }
                 return
             } catch let error as MartletError {
-                if case .ended = state { throw error }
-                guard !error.isFinal, backoff.attempts + 1 < options.attemptsMax else {
-                    throw error
-                }
-                try await Task.sleep(
-                    for: backoff.next(notBefore: error.retryDelayMilliseconds, using: &random))
+                try await wait(after: error, &backoff)
             }
         }
     }

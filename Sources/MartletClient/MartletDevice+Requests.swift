@@ -76,16 +76,20 @@ extension MartletDevice {
                 _ = try await link()
                 if credentials.token == old { try await rotateOnce() }
             } catch let error as MartletError {
-                if case .ended = state { throw error }
-                guard !error.isFinal, backoff.attempts + 1 < options.attemptsMax else {
-                    throw error
-                }
-                try await Task.sleep(
-                    for: backoff.next(notBefore: error.retryDelayMilliseconds, using: &random))
+                try await wait(after: error, &backoff)
             }
         }
         try await save()
         return credentials.token
+    }
+
+    /// Waits before the next attempt of a request.
+    /// - Throws: the error, if it is final or ended the last attempt.
+    func wait(after error: MartletError, _ backoff: inout Backoff) async throws {
+        if case .ended = state { throw error }
+        guard !error.isFinal, backoff.attempts + 1 < options.attemptsMax else { throw error }
+        try await Task.sleep(
+            for: backoff.next(notBefore: error.retryDelayMilliseconds, using: &random))
     }
 
     private func rotateOnce() async throws {
