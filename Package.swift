@@ -132,7 +132,6 @@ let package = Package(
         .target(name: "MartletTransport", dependencies: ["MartletBase", "CAffinity"]),
         .target(
             name: "MartletRing", dependencies: ["MartletBase", "MartletTransport", "CLiburing"]),
-        .target(name: "MartletTLS", dependencies: ["MartletFiles", "COpenSSL"]),
         .target(
             name: "MartletEpoll", dependencies: ["MartletBase", "MartletTransport", "CEpoll"]),
         .target(
@@ -140,7 +139,7 @@ let package = Package(
             dependencies: [
                 "MartletBase", "MartletBits", "MartletCondition", "MartletWire", "MartletRows",
                 "MartletEngine", "MartletDelivery", "MartletStore", "MartletTransport",
-                "MartletRing", "MartletEpoll", "MartletCrypto", "MartletTLS",
+                "MartletRing", "MartletEpoll", "MartletCrypto",
                 "MartletCluster", "MartletFiles", "MartletForwarding",
                 .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])), "CoreMetrics",
                 "Logging",
@@ -197,7 +196,7 @@ let package = Package(
             name: "MartletCommand",
             dependencies: [
                 "Martlet", "MartletAnswers", "MartletClient", "MartletCluster",
-                "MartletEngine", "MartletFiles", "MartletRows", "MartletStore", "MartletTLS",
+                "MartletCrypto", "MartletEngine", "MartletFiles", "MartletRows", "MartletStore",
                 "MartletTransport", "CSpawn", "ArgumentParser", "Logging",
             ]),
         .executableTarget(
@@ -227,7 +226,7 @@ let package = Package(
         // The benchmarks are no products: who embeds Martlet does not build them, and the tests' build
         // does. The load generator and the floors are C that shares nothing with what is measured.
         .executableTarget(
-            name: "bench-broker", dependencies: ["Martlet", "MartletTLS"],
+            name: "bench-broker", dependencies: ["Martlet", "MartletCrypto"],
             path: "Benchmarks/Sources/BenchBroker"),
         .executableTarget(
             name: "bench-store",
@@ -272,13 +271,12 @@ let package = Package(
         .testTarget(name: "MartletWireTests", dependencies: ["MartletWire", "MartletBase"]),
         .testTarget(
             name: "MartletCryptoTests",
-            dependencies: ["MartletBase", "MartletCrypto"]),
+            dependencies: ["MartletBase", "MartletCrypto", "TLSPeers", "COpenSSL"]),
         .testTarget(
             name: "MartletTransportTests",
             dependencies: [
                 "MartletRing", "MartletEpoll", "MartletTransport", "MartletBase", "CAffinity",
             ]),
-        .testTarget(name: "MartletTLSTests", dependencies: ["MartletTLS", "TLSPeers", "COpenSSL"]),
         .testTarget(
             name: "MartletEngineTests",
             dependencies: [
@@ -308,7 +306,7 @@ let package = Package(
             dependencies: [
                 "Martlet", "MartletBits", "MartletBridge", "MartletClient", "MartletCluster",
                 "MartletCrypto", "MartletGateway", "MartletPostgres", "MartletEngine",
-                "MartletRows", "MartletBase", "MartletSimulator", "MartletStore", "MartletTLS",
+                "MartletRows", "MartletBase", "MartletSimulator", "MartletStore", 
                 "MartletWire", "TestPorts", "CSpawn", "Logging",
             ]),
         .testTarget(
@@ -321,7 +319,7 @@ let package = Package(
             name: "MartletTests",
             dependencies: [
                 "Martlet", "MartletClient", "MartletClientTLS", "MartletCrypto", "MartletStore",
-                "MartletTLS", "TLSPeers", "TestPorts", "MartletEngine", "MartletRows",
+                "TLSPeers", "TestPorts", "MartletEngine", "MartletRows",
                 "MartletBase", "MartletTransport", "MartletWire", "Logging",
             ]),
         .testTarget(

@@ -37,7 +37,7 @@ ELSEWHERE = (
     ("CModules/CConsoleFiles/", "MartletGatewayTests"),
     ("Tests/EngineBench/", "MartletEngineTests"),
     ("Tests/RedoBench/", "MartletStoreTests"),
-    ("Tests/TLSPeers/", "MartletTLSTests"),
+    ("Tests/TLSPeers/", "MartletCryptoTests"),
     ("Tests/TestPorts/", "MartletTests.HostilityTests"),
     ("Tests/Vectors/", "MartletWireTests"),
     ("Tests/Faults/", "EndToEndTests.DiskFailureTests"),

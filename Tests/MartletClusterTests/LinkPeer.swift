@@ -8,7 +8,6 @@ import Glibc
 import MartletBase
 import MartletCluster
 import MartletCrypto
-import MartletTLS
 import MartletWire
 
 final class LinkPeer {

@@ -6,9 +6,9 @@
 import Glibc
 import MartletBase
 import MartletCluster
+import MartletCrypto
 import MartletPostgres
 import MartletRows
-import MartletTLS
 import TestPorts
 import Testing
 

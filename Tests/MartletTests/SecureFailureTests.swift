@@ -7,7 +7,7 @@ import Foundation
 import Martlet
 import MartletClient
 import MartletClientTLS
-import MartletTLS
+import MartletCrypto
 import Testing
 
 @Suite("Failures of TLS in words", .timeLimit(.minutes(3)))

@@ -8,7 +8,6 @@ import Martlet
 import MartletClient
 import MartletClientTLS
 import MartletCrypto
-import MartletTLS
 import MartletWire
 import Synchronization
 import TLSPeers

@@ -7,7 +7,7 @@ import Foundation
 import Logging
 import Martlet
 import MartletBase
-import MartletTLS
+import MartletCrypto
 import MartletTransport
 import MartletWire
 import TLSPeers

@@ -23,7 +23,7 @@ configuration=release
 flags=()
 skipped=()
 # These have memory of their own and need no other package.
-alone='^Martlet(Bits|Condition|Crypto|Engine|Store|TLS|Wire)Tests\.'
+alone='^Martlet(Bits|Condition|Crypto|Engine|Store|Wire)Tests\.'
 case $kind in
 short)
     flags=(--sanitize=address)
@@ -47,7 +47,7 @@ undefined) flags=(-Xcc -fsanitize=undefined -Xcc -fsanitize-trap=undefined) ;;
 # Tests of one thread race with nobody. And a program built so cannot start where files may not grow.
 thread)
     flags=(--sanitize=thread)
-    single='^Martlet(Bits|Condition|Crypto|Delivery|Engine|Forwarding|Mailbox|TLS|Wire)Tests\.|^(Simulation|Tidy)Tests\.'
+    single='^Martlet(Bits|Condition|Crypto|Delivery|Engine|Forwarding|Mailbox|Wire)Tests\.|^(Simulation|Tidy)Tests\.'
     skipped=(--skip "$single|(StartTests/size|GatewayCommandTests/unwrittenFile)")
     ;;
 # Under valgrind, which is 30 times slower, sockets run into their deadlines: what serves runs at its doors alone.

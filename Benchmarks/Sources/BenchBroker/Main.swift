@@ -12,7 +12,7 @@
 
 import Glibc
 import Martlet
-import MartletTLS
+import MartletCrypto
 
 /// Told of SIGTERM and SIGINT; a semaphore may be posted in a signal handler.
 nonisolated(unsafe) let stopping = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)

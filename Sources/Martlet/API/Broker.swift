@@ -8,11 +8,11 @@ package import CoreMetrics
 import Dispatch
 import Logging
 package import MartletBase
+import MartletCrypto
 import MartletEngine
 import MartletEpoll
 import MartletRing
 package import MartletStore
-import MartletTLS
 import MartletTransport
 import Synchronization
 

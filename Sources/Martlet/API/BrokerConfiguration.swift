@@ -5,8 +5,8 @@
 public import CoreMetrics
 public import Logging
 public import MartletBase
+public import MartletCrypto
 package import MartletStore
-public import MartletTLS
 import MartletTransport
 
 /// The settings of a broker.

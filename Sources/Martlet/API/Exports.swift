@@ -4,8 +4,8 @@
 // along, and the frames of the protocol do not.
 
 @_exported public import MartletBase
-@_exported public import struct MartletTLS.TLSCredentials
-@_exported public import enum MartletTLS.TLSSetupError
+@_exported public import struct MartletCrypto.TLSCredentials
+@_exported public import enum MartletCrypto.TLSSetupError
 @_exported public import protocol MartletWire.AdministratorInterface
 @_exported public import struct MartletWire.AudienceSummary
 @_exported public import struct MartletWire.CancelSummary

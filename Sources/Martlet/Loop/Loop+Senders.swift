@@ -5,10 +5,10 @@
 // The expiry of a token ends the connections opened with the token. Rests on Loop.
 
 import MartletBase
+import MartletCrypto
 import MartletEngine
 import MartletRows
 import MartletStore
-import MartletTLS
 import MartletTransport
 import MartletWire
 

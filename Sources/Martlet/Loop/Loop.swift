@@ -10,11 +10,11 @@ import Glibc
 import Logging
 import MartletBase
 import MartletBits
+import MartletCrypto
 import MartletDelivery
 import MartletEngine
 import MartletRows
 import MartletStore
-import MartletTLS
 import MartletTransport
 import Synchronization
 

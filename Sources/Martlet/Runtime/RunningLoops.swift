@@ -5,10 +5,10 @@
 // that fails has welcomed nobody. Rests on Loop.
 
 import Glibc
+import MartletCrypto
 import MartletDelivery
 import MartletEngine
 import MartletRing
-import MartletTLS
 import MartletTransport
 import Synchronization
 

@@ -6,7 +6,7 @@
 
 package import Logging
 package import MartletBase
-import MartletTLS
+import MartletCrypto
 
 /// Warns in the log before the end of one certificate, and after the end.
 package struct CertificateWatch: Sendable {

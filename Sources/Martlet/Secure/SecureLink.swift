@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A connection of a TLS port as the secure transport sees it: its phase, its sends, and its part of a handshake. The
-// keys lie in the table of sessions. A link of zeros is a connection of a plain port. Rests on MartletTLS.
+// keys lie in the table of sessions. A link of zeros is a connection of a plain port. Rests on MartletCrypto.
 
 import MartletBase
-import MartletTLS
+import MartletCrypto
 
 /// Sealed bytes in a block of the loop's memory, until the kernel has taken the bytes. The value lies at the beginning
 /// of its block, and the bytes directly behind, so that an idle connection has no room for either.

@@ -5,7 +5,7 @@
 
 import Glibc
 import MartletBase
-import MartletTLS
+import MartletCrypto
 import MartletTransport
 import MartletWire
 import Synchronization

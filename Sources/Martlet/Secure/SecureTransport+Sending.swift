@@ -4,7 +4,7 @@
 // waits until the kernel has taken that send. Rests on SecureTransport.
 
 import Glibc
-import MartletTLS
+import MartletCrypto
 import MartletTransport
 
 extension SecureTransport where Kernel: ~Copyable {

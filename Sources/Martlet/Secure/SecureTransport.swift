@@ -8,12 +8,12 @@
 //     Loop ──send: plain pieces──► seal ──► stage ──► kernel        one send of the loop, one `.sent`
 //     Loop ◄──.received: plain──── open in place ◄─── kernel        one `.received` per record
 //
-// Handshakes take their steps between the events of a turn, a bounded number each turn. Rests on MartletTLS.
+// Handshakes take their steps between the events of a turn, a bounded number each turn. Rests on MartletCrypto.
 
 import Glibc
 import MartletBase
 import MartletBits
-import MartletTLS
+import MartletCrypto
 import MartletTransport
 import Synchronization
 

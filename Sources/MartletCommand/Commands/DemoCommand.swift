@@ -8,7 +8,7 @@ import FoundationEssentials
 import Logging
 import Martlet
 import MartletClient
-import MartletTLS
+import MartletCrypto
 import MartletTransport
 
 struct DemoCommand: ReportingCommand {

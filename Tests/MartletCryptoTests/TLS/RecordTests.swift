@@ -5,7 +5,7 @@
 
 import COpenSSL
 import Glibc
-import MartletTLS
+import MartletCrypto
 import TLSPeers
 import Testing
 

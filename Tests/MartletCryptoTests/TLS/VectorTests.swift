@@ -5,7 +5,7 @@
 // Operation", for AES-128-GCM and AES-256-GCM, which NIST SP 800-38D refers to. RFC 8448's records are in RecordTests. Rests
 // on RecordCipher.
 
-import MartletTLS
+import MartletCrypto
 import Testing
 
 /// A published vector, all bytes in hexadecimal digits.

@@ -3,9 +3,9 @@
 // Handshakes with OpenSSL's client, and the switch from OpenSSL's record layer to ours (OPS-6). Rests on TLSPeer.
 
 import COpenSSL
-import MartletTLS
-import TLSPeers
+import MartletCrypto
 import Synchronization
+import TLSPeers
 import Testing
 
 @Suite("TLS: handshakes")
