@@ -306,7 +306,7 @@ let package = Package(
             dependencies: [
                 "Martlet", "MartletBits", "MartletBridge", "MartletClient", "MartletCluster",
                 "MartletCrypto", "MartletGateway", "MartletPostgres", "MartletEngine",
-                "MartletRows", "MartletBase", "MartletSimulator", "MartletStore", 
+                "MartletRows", "MartletBase", "MartletSimulator", "MartletStore",
                 "MartletWire", "TestPorts", "CSpawn", "Logging",
             ]),
         .testTarget(
