@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The events of a log row: what every node tells its loops once the row is in its store, and what nodes learn about each
-// other (OPS-7). The active node tells its own loops from the commands' outcomes (`Committer.publish`), and writes the same
-// as events for the other nodes. Rests on the records and Fanout.
+// The events of a log row: the news that every node tells its loops once the row is in its store, and what nodes learn about
+// each other (OPS-7). Rests on News and the records.
 //
 //   events   u32 count ‖ count × (u8 kind ‖ what the kind adds)
 
@@ -19,14 +18,7 @@ enum ClusterEvent: Sendable {
     case runBegan(LivingRunsRow.Run)
     /// A node's run has ended, so its connections are lost.
     case runEnded(UInt32)
-    case fanout(Fanout)
-    case weight(ProjectNumber, Int)
-    case disconnect(ProjectNumber, Ordinal, Holder?)
-    case cancel(ProjectNumber, MessageSequence)
-    case receipts(ProjectNumber)
-    case revoked(keyID: String)
-    /// An instance has connected. Its earlier connections end, on all nodes.
-    case connected(ProjectNumber, Ordinal, connectionNumber: UInt64)
+    case news(News)
     /// Where a command's answer goes among the events: a loop must hear of a registration before it hears of messages that
     /// were accepted later.
     case answered(run: UInt32, number: UInt64)
@@ -47,11 +39,7 @@ enum ClusterEvent: Sendable {
 }
 
 extension ClusterEvent {
-    /// Whether this is the fanout of a message that isn't stored (TTL-2).
-    var isNowOrNever: Bool {
-        guard case .fanout(let fanout) = self else { return false }
-        return !fanout.header.sequence.isStored
-    }
+    var fanout: Fanout? { if case .news(.fanout(let fanout)) = self { fanout } else { nil } }
 
     static func bytes(of events: [ClusterEvent]) -> [UInt8] {
         guard !events.isEmpty else { return [] }
@@ -87,30 +75,30 @@ extension ClusterEvent {
         case .runEnded(let run):
             put(.runEnded)
             writer.append(run)
-        case .fanout(let fanout):
+        case .news(.fanout(let fanout)):
             put(.fanout)
             fanout.write(to: &writer)
-        case .weight(let project, let weight):
+        case .news(.weight(let project, let weight)):
             put(.weight)
             writer.append(project.rawValue)
             writer.append(UInt32(weight))
-        case .disconnect(let project, let ordinal, let holder):
+        case .news(.disconnect(let project, let ordinal, let holder)):
             put(.disconnect)
             writer.append(project.rawValue)
             writer.append(ordinal.rawValue)
             writer.append(holder == nil ? 0 : 1 as UInt8)
             writer.append(holder?.word ?? 0)
-        case .cancel(let project, let sequence):
+        case .news(.cancel(let project, let sequence)):
             put(.cancel)
             writer.append(project.rawValue)
             writer.append(sequence.rawValue)
-        case .receipts(let project):
+        case .news(.receipts(let project)):
             put(.receipts)
             writer.append(project.rawValue)
-        case .revoked(let keyID):
+        case .news(.revoked(let keyID)):
             put(.revoked)
             writer.append(text: keyID)
-        case .connected(let project, let ordinal, let number):
+        case .news(.connected(let project, let ordinal, let number)):
             put(.connected)
             writer.append(project.rawValue)
             writer.append(ordinal.rawValue)
@@ -138,19 +126,21 @@ extension ClusterEvent {
                     number: try reader.read(UInt32.self), process: try reader.read(UInt64.self),
                     node: try reader.text()))
         case .runEnded: self = .runEnded(try reader.read(UInt32.self))
-        case .fanout: self = .fanout(try Fanout(from: &reader))
-        case .weight: self = .weight(try project(), Int(try reader.read(UInt32.self)))
+        case .fanout: self = .news(.fanout(try Fanout(from: &reader)))
+        case .weight: self = .news(.weight(try project(), Int(try reader.read(UInt32.self))))
         case .disconnect:
             let (project, ordinal) = (try project(), try ordinal())
             let hasHolder = try reader.read(UInt8.self) != 0
             let word = try reader.read(UInt64.self)
-            self = .disconnect(project, ordinal, hasHolder ? Holder(word: word) : nil)
-        case .cancel: self = .cancel(try project(), MessageSequence(try reader.read(UInt64.self)))
-        case .receipts: self = .receipts(try project())
-        case .revoked: self = .revoked(keyID: try reader.text())
+            self = .news(.disconnect(project, ordinal, hasHolder ? Holder(word: word) : nil))
+        case .cancel:
+            self = .news(.cancel(try project(), MessageSequence(try reader.read(UInt64.self))))
+        case .receipts: self = .news(.receipts(try project()))
+        case .revoked: self = .news(.revoked(keyID: try reader.text()))
         case .connected:
-            self = .connected(
-                try project(), try ordinal(), connectionNumber: try reader.read(UInt64.self))
+            self = .news(
+                .connected(
+                    try project(), try ordinal(), connectionNumber: try reader.read(UInt64.self)))
         case .answered:
             self = .answered(
                 run: try reader.read(UInt32.self), number: try reader.read(UInt64.self))

@@ -284,19 +284,16 @@ extension Committer {
     // MARK: Now-or-never messages
 
     /// Tells the loops of fanouts that came over the link (TTL-2). The active node counts the parts of large ones.
-    private func tellLoops(live events: [ClusterEvent], _ links: NodeLinks) {
-        guard !events.isEmpty else { return }
+    private func tellLoops(live fanouts: [Fanout], _ links: NodeLinks) {
+        guard !fanouts.isEmpty else { return }
         var recipientCounts: [FanoutKey: UInt64] = [:]
-        for case .fanout(let fanout) in events {
+        for fanout in fanouts {
             recipientCounts[FanoutKey(fanout), default: 0] += fanout.recipients.count
         }
-        let counted = links.reports.counting(events, loops: allLoops.count, book, at: clock()) {
+        let counted = links.reports.counting(fanouts, loops: allLoops.count, book, at: clock()) {
             recipientCounts[FanoutKey($0), default: 0] > LiveSending.untoldMax
         }
-        tellLoops(
-            live: counted.compactMap { event in
-                if case .fanout(let fanout) = event { fanout } else { nil }
-            }, at: clock())
+        tellLoops(live: counted, at: clock())
     }
 
     // MARK: Messages of devices
@@ -341,8 +338,7 @@ extension Committer {
 
     /// Keeps a command until a row answers it. Other nodes forward theirs again themselves.
     private func keep(_ request: Request, _ outstanding: inout Outstanding) {
-        if case .node = request.reply { return }
-        outstanding.add(request)
+        if !request.isOfNode { outstanding.add(request) }
     }
 
     /// Sends the active node the commands that are not on their way yet.
@@ -428,8 +424,10 @@ extension Committer {
         for number in Set(answers.keys).subtracting(placed).sorted() { tellAnswer(number) }
         let isLate =
             SystemClock.monotonicNanoseconds() - completeAt >= ClusterLimits.questionNanoseconds
-        let timely = isLate ? row.events.filter { !$0.isNowOrNever } : row.events
-        let events = links.reports.counting(timely, loops: loops.count, book, at: clock())
+        let events =
+            isLate ? row.events.filter { $0.fanout?.header.sequence.isStored != false } : row.events
+        var counted = links.reports.counting(
+            events.compactMap(\.fanout), loops: loops.count, book, at: clock())[...]
         for event in events {
             switch event {
             case .tookOver(let name):
@@ -437,19 +435,10 @@ extension Committer {
                     "another node is active",
                     metadata: ["node": "\(name)", "epoch": "\(row.position.epoch)"])
             case .runBegan, .runEnded: break
-            case .fanout(let fanout): tellAll(.fanout(fanout))
-            case .weight(let project, let weight):
-                book.setWeight(weight, of: project)
-                tellAll(.weight(project, weight))
-            case .disconnect(let project, let ordinal, let holder):
-                tellAll(.disconnect(project, ordinal, holder))
-            case .cancel(let project, let sequence): tellAll(.cancel(project, sequence))
-            case .receipts(let project): tellAll(.receipts(project))
-            case .revoked(let keyID):
-                tellAll(.revoked(keyID: keyID))
-                revocations.revoked(keyID)
-            case .connected(let project, let ordinal, let number):
-                tellAll(.connected(project, ordinal, connectionNumber: number))
+            case .news(.fanout): tellAll(.news(.fanout(counted.removeFirst())))
+            case .news(let news):
+                note(news)
+                tellAll(.news(news))
             case .answered(let answered, let number):
                 if answered == run { tellAnswer(number) }
             }
@@ -493,8 +482,7 @@ extension Committer {
                 left = request.with(rest)
             }
             // It is another node's, which will forward it again.
-            if case .node = left.reply { continue }
-            outstanding.add(left, reserved: UInt64(index + 1))
+            if !left.isOfNode { outstanding.add(left, reserved: UInt64(index + 1)) }
         }
     }
 }

@@ -100,35 +100,14 @@ extension Committer {
     /// What other nodes' loops hear of a transaction, in the order in which `publish` tells ours.
     func events(of batch: [Request], _ done: Committed) -> [ClusterEvent] {
         var events: [ClusterEvent] = []
-        func begin(_ fanouts: [Fanout]) { events += fanouts.map { .fanout($0) } }
-        for outcome in done.own {
-            switch outcome {
-            case .accepted(_, let fanouts): begin(fanouts)
-            case .unregistered(let project, let ordinal, let holder):
-                events.append(.disconnect(project, ordinal, holder))
-            default: break
-            }
+        func tell(_ outcome: Outcome, of command: Command? = nil) {
+            var told = OutcomeNews()
+            told.add(outcome, of: command)
+            for news in told.loops { events.append(.news(news)) }
         }
+        for outcome in done.own { tell(outcome) }
         for (request, outcome) in zip(batch, done.outcomes) {
-            if let keyID = request.command.revokedKeyID, !outcome.isRefused,
-                !outcome.isUnfinished
-            {
-                events.append(.revoked(keyID: keyID))
-            }
-            if let connected = ClusterEvent(connected: request.command, outcome) {
-                events.append(connected)
-            }
-            switch outcome {
-            case .accepted(_, let fanouts), .upstreamAccepted(_, let fanouts): begin(fanouts)
-            case .project(let project):
-                events.append(.weight(project.number, project.weight))
-            case .unregistered(let project, let ordinal, let holder):
-                events.append(.disconnect(project, ordinal, holder))
-            case .cancelled(let project, _, let sequence?):
-                events.append(.cancel(project, sequence))
-            case .receiptKept(let project?): events.append(.receipts(project))
-            default: break
-            }
+            tell(outcome, of: request.command)
             if case .node(let run, let number, _) = request.reply, !outcome.isUnfinished {
                 events.append(.answered(run: run, number: number))
             }
@@ -154,16 +133,6 @@ extension Command {
 
 extension Outcome {
     var isUnfinished: Bool { if case .unfinished = self { true } else { false } }
-}
-
-extension ClusterEvent {
-    /// The event that a device has connected; nil for all other commands.
-    init?(connected command: Command, _ outcome: Outcome) {
-        guard case .connected(let project, let ordinal, _, let connection) = command,
-            case .done = outcome
-        else { return nil }
-        self = .connected(project, ordinal, connectionNumber: connection.number)
-    }
 }
 
 extension ClusterState {

@@ -54,38 +54,34 @@ final class FanoutReports: Sendable {
         }
     }
 
-    /// Begins to track the fanouts of a row, before the loops hear of them.
+    /// Begins to track fanouts of another node, before the loops hear of them.
     /// - Parameter isCounted: whether the active node counts a fanout's parts.
     func counting(
-        _ events: [ClusterEvent], loops: Int, _ book: FanoutBook, at now: Instant,
+        _ fanouts: [Fanout], loops: Int, _ book: FanoutBook, at now: Instant,
         isCounted: (Fanout) -> Bool = { _ in true }
-    ) -> [ClusterEvent] {
-        guard loops > 0, state.withLock({ $0.link != nil }) else { return events }
+    ) -> [Fanout] {
+        guard loops > 0, state.withLock({ $0.link != nil }) else { return fanouts }
         // A message's variants share their progress.
         var sets: [FanoutKey: [RecipientSet]] = [:]
-        for case .fanout(let fanout) in events {
+        for fanout in fanouts {
             guard case .many(let set) = fanout.recipients, isCounted(fanout) else { continue }
             sets[FanoutKey(fanout), default: []].append(set)
         }
-        guard !sets.isEmpty else { return events }
+        guard !sets.isEmpty else { return fanouts }
         var progress: [FanoutKey: FanoutProgress] = [:]
-        let counted = events.map { event -> ClusterEvent in
-            guard case .fanout(let fanout) = event, case .many = fanout.recipients else {
-                return event
-            }
+        let counted = fanouts.map { fanout -> Fanout in
             let key = FanoutKey(fanout)
-            guard sets[key] != nil else { return event }
+            guard case .many = fanout.recipients, sets[key] != nil else { return fanout }
             let one =
                 progress[key]
                 ?? FanoutProgress(
                     relayed: key.number, of: key.project, began: fanout.header.accepted,
                     recipients: sets[key] ?? [], book: book)
             progress[key] = one
-            return .fanout(
-                Fanout(
-                    project: fanout.project, header: fanout.header, body: fanout.body,
-                    recipients: fanout.recipients, position: fanout.position,
-                    weight: fanout.weight, progress: one))
+            return Fanout(
+                project: fanout.project, header: fanout.header, body: fanout.body,
+                recipients: fanout.recipients, position: fanout.position,
+                weight: fanout.weight, progress: one)
         }
         for one in progress.values { one.begin(loops: loops, at: now) }
         state.withLock { state in

@@ -25,7 +25,7 @@ final class LiveRelay: Sendable {
         /// The link to the active node, while messages may come over it.
         var activeLink: LinkOutbox?
         /// Messages whose row is not applied yet, the oldest first.
-        var waiting: [(row: UInt64, fanouts: [ClusterEvent])] = []
+        var waiting: [(row: UInt64, fanouts: [Fanout])] = []
         var waitingBytes = 0
         /// The last PONG's value.
         var heard: UInt64 = 0
@@ -88,7 +88,7 @@ final class LiveRelay: Sendable {
         if state.withLock({ !$0.peers.isEmpty }) {
             let bytes = NodeFrame.fanout(
                 NodeFanout(
-                    row: row, events: ClusterEvent.bytes(of: fanouts.map { .fanout($0) }))
+                    row: row, events: ClusterEvent.bytes(of: fanouts.map { .news(.fanout($0)) }))
             ).bytes
             // Under the lock, so that a PONG comes after the message on every link or on none.
             state.withLock { state in for peer in state.peers { peer.link.push(bytes) } }
@@ -126,16 +126,16 @@ final class LiveRelay: Sendable {
     /// Takes a message from the active node.
     /// - Returns: false if the link must end.
     func take(_ frame: NodeFanout, from link: LinkOutbox) -> Bool {
-        guard let events = try? ClusterEvent.events(frame.events),
-            events.allSatisfy({ if case .fanout = $0 { true } else { false } })
-        else { return false }
+        guard let events = try? ClusterEvent.events(frame.events) else { return false }
+        let fanouts = events.compactMap(\.fanout)
+        guard fanouts.count == events.count else { return false }
         return state.withLock { state in
             guard state.activeLink === link else { return false }
             // A follower that is far behind the log loses messages, just as a loop does that is far behind.
             if state.waiting.count < LiveSending.waitingMax,
                 state.waitingBytes < ClusterLimits.heldBytesMax
             {
-                state.waiting.append((frame.row, events))
+                state.waiting.append((frame.row, fanouts))
                 state.waitingBytes += frame.events.count
             }
             return true
@@ -169,7 +169,7 @@ final class LiveRelay: Sendable {
 
     /// Messages whose time has come.
     /// - Parameter row: the last applied row.
-    func due(through row: UInt64) -> [ClusterEvent] {
+    func due(through row: UInt64) -> [Fanout] {
         state.withLock { state in
             let count = state.waiting.prefix { $0.row <= row }.count
             guard count > 0 else { return [] }
@@ -230,12 +230,12 @@ extension Committer {
             && links.live.reachesAll(nodes: cluster.nodes.value)
     }
 
-    /// Begins to count a now-or-never fanout (TTL-2).
+    /// Begins to count a fanout.
     /// - Parameters:
     ///   - loops: how many loops hear of it.
     ///   - isForNodes: whether other nodes do.
-    func beginLive(
-        _ progress: FanoutProgress?, loops: Int, isForNodes: Bool, at now: Instant
+    func begin(
+        _ progress: FanoutProgress?, loops: Int, isForNodes: Bool = true, at now: Instant
     ) {
         guard let progress else { return }
         if isForNodes, let links {

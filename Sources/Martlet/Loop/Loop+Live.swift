@@ -49,7 +49,7 @@ extension Loop where Kernel: ~Copyable {
         let loopCount = context.peers.count
         let hasOthers = loopCount > 1 || context.committer.links != nil
         let isForOthers = hasOthers && !fanouts.allSatisfy { delivery.isConnected(to: $0) }
-        context.committer.beginLive(
+        context.committer.begin(
             first.progress, loops: isForOthers ? loopCount : 1, isForNodes: isForOthers, at: now)
         for fanout in fanouts { begin(fanout) }
         guard isForOthers else { return }
@@ -70,7 +70,7 @@ extension Loop where Kernel: ~Copyable {
     private mutating func tellOtherLoops(_ fanouts: [Fanout]) {
         for (number, loop) in context.peers.all.enumerated() where number != context.number {
             if loop.inbox.count < LiveSending.waitingMax,
-                case .taken(let mustWake) = loop.inbox.push(fanouts.map { .fanout($0) })
+                case .taken(let mustWake) = loop.inbox.push(fanouts.map { .news(.fanout($0)) })
             {
                 if mustWake { transport.wake(loop.address, value: 1) }
                 continue

@@ -17,8 +17,7 @@ extension Loop where Kernel: ~Copyable {
 
     mutating func handle(_ message: LoopMessage) {
         switch message {
-        case .fanout(let fanout): begin(fanout)
-        case .weight(let project, let weight): delivery.setWeight(weight, of: project)
+        case .news(let news): handle(news)
         case .outcome(let id, let context, let outcome):
             guard let connection = settled(id, context.charge) else {
                 if case .registered(let instance, _) = outcome { undo(Newcomer(instance)) }
@@ -27,21 +26,6 @@ extension Loop where Kernel: ~Copyable {
             answer(connection, context, outcome)
             resumeIfDrained(connection)
             closeIfDone(connection)
-        case .connected(let project, let ordinal, let number):
-            guard let mine = delivery.session(of: ordinal, in: project) else { return }
-            if mine.connectionNumber < number {
-                replace(connections + Int(mine.index))
-                handOverUrgent()
-            } else if ConnectionNumbers.isBridge(number) {
-                // GW-11: the loop with the door's session does not know of the device's connection here.
-                tellPeers(.connected(project, ordinal, connectionNumber: mine.connectionNumber))
-            }
-        case .disconnect(let project, let ordinal, let holder):
-            guard let mine = delivery.session(of: ordinal, in: project) else { return }
-            let connection = connections + Int(mine.index)
-            // The ordinal's next holder may have connected already.
-            if let holder, connection.pointee.principal.holder != holder { return }
-            leave(connection)
         case .answer(let id, let charge, let frame):
             guard let connection = settled(id, charge) else { return }
             if case .error(let refusal) = frame { noteRefusal(refusal.error, connection) }
@@ -60,9 +44,6 @@ extension Loop where Kernel: ~Copyable {
             delivery.notStored(id.index)
         case .notUndone(let newcomer): notUndone.append(newcomer)
         case .endStrangers(let address): endStrangers(of: address)
-        case .revoked(let keyID): revoke(keyID)
-        case .cancel(let project, let sequence): delivery.cancel(sequence, in: project)
-        case .receipts(let project): receiptsDue += listening[project] ?? []
         case .upstream(let listener, let messages): sendUpstream(messages, to: listener)
         case .rest(let isResting): rest(isResting)
         case .asked(let question, let surveys, let number):
@@ -70,6 +51,31 @@ extension Loop where Kernel: ~Copyable {
         case .runEnded: endRun()
         case .fresh: mustLookAgain = true
         case .shutDown: beginDraining()
+        }
+    }
+
+    private mutating func handle(_ news: News) {
+        switch news {
+        case .fanout(let fanout): begin(fanout)
+        case .weight(let project, let weight): delivery.setWeight(weight, of: project)
+        case .connected(let project, let ordinal, let number):
+            guard let mine = delivery.session(of: ordinal, in: project) else { return }
+            if mine.connectionNumber < number {
+                replace(connections + Int(mine.index))
+                handOverUrgent()
+            } else if ConnectionNumbers.isBridge(number) {
+                // GW-11: the loop with the door's session does not know of the device's connection here.
+                tellPeers(.connected(project, ordinal, connectionNumber: mine.connectionNumber))
+            }
+        case .disconnect(let project, let ordinal, let holder):
+            guard let mine = delivery.session(of: ordinal, in: project) else { return }
+            let connection = connections + Int(mine.index)
+            // The ordinal's next holder may have connected already.
+            if let holder, connection.pointee.principal.holder != holder { return }
+            leave(connection)
+        case .cancel(let project, let sequence): delivery.cancel(sequence, in: project)
+        case .receipts(let project): receiptsDue += listening[project] ?? []
+        case .revoked(let keyID): revoke(keyID)
         }
     }
 

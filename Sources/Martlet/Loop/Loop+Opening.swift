@@ -199,9 +199,9 @@ extension Loop where Kernel: ~Copyable {
     }
 
     /// Tells the other loops.
-    mutating func tellPeers(_ message: LoopMessage) {
+    mutating func tellPeers(_ news: News) {
         for (other, loop) in context.peers.all.enumerated() where other != context.number {
-            if case .taken(mustWake: true) = loop.inbox.push([message]) {
+            if case .taken(mustWake: true) = loop.inbox.push([.news(news)]) {
                 transport.wake(loop.address, value: 1)
             }
         }

@@ -68,8 +68,6 @@ package final class BridgeBook: Sendable {
         tell(news)
     }
 
-    var hasListener: Bool { listener.withLock { $0 != nil } }
-
     /// Notes that a push service refuses a project's keys, or takes them again.
     /// - Parameter reason: the service's word; nil: the keys are good.
     /// - Returns: whether that is news.
@@ -78,22 +76,5 @@ package final class BridgeBook: Sendable {
         _ reason: String?, of kind: BridgeKind, in project: ProjectNumber
     ) -> Bool {
         faults.note(reason, of: kind, in: project)
-    }
-}
-
-extension Outcome {
-    /// What the door to push services has to know of the outcome.
-    func bridgeNews(of command: Command) -> BridgeNews? {
-        switch self {
-        case .bridgeChanged(let news): news
-        case .unregistered(let project, let ordinal, _): .unregistered(project, ordinal)
-        case .registered(let instance, _):
-            if case .register(let new) = command, new.bridging != nil {
-                .instance(instance.project, instance.ordinal)
-            } else {
-                nil
-            }
-        default: nil
-        }
     }
 }

@@ -43,7 +43,7 @@ extension Committer {
 
     private func begin(live fanouts: [Fanout], _ now: Instant) {
         guard let first = fanouts.first else { return }
-        beginLive(first.progress, loops: allLoops.count, isForNodes: true, at: now)
+        begin(first.progress, loops: allLoops.count, at: now)
         tellNodes(live: fanouts) { tellLoops(live: fanouts, at: now) }
     }
 
@@ -51,7 +51,7 @@ extension Committer {
     func tellLoops(live fanouts: [Fanout], at now: Instant) {
         for loop in allLoops {
             if loop.inbox.count < LiveSending.waitingMax,
-                case .taken(let mustWake) = loop.inbox.push(fanouts.map { .fanout($0) })
+                case .taken(let mustWake) = loop.inbox.push(fanouts.map { .news(.fanout($0)) })
             {
                 if mustWake { loop.waker.wake() }
                 continue

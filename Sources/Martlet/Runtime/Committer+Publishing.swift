@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The committer tells what a transaction has done: outcomes to the callers, and fanouts, connections that end, credentials
-// that are revoked and messages of devices to the loops. Everything of a batch goes to a loop at once, with one wake-up.
-// Rests on Committer.
+// The committer tells what a transaction has done: outcomes to the callers, and news and messages of devices to the loops.
+// Everything of a batch goes to a loop at once, with one wake-up. Rests on Committer and News.
 
 import Logging
 import MartletBase
@@ -36,33 +35,38 @@ extension Committer {
             for index in messages.indices { messages[index].append(message) }
         }
         let now = clock()
-        func begin(_ fanouts: [Fanout]) {
-            if let progress = fanouts.first?.progress {
-                if let links {
-                    links.parts.begin(
-                        progress, loops: loops.count, at: now, clock: ClusterState.now)
-                } else {
-                    progress.begin(loops: loops.count, at: now)
-                }
-            }
-            for fanout in fanouts { tellAll(.fanout(fanout)) }
-        }
         var receipts: Set<ProjectNumber> = []
         let isWatched = watches.isWatched
-        let isBridged = bridges.hasListener
-        var bridgeNews: [BridgeNews] = []
+        var told = OutcomeNews()
+        func spread(_ outcome: Outcome, of request: Request? = nil) {
+            told.loops.removeAll(keepingCapacity: true)
+            told.upstream.removeAll(keepingCapacity: true)
+            told.add(outcome, of: request?.command)
+            // A message's variants share their progress.
+            if case .fanout(let fanout)? = told.loops.first {
+                begin(fanout.progress, loops: loops.count, at: now)
+            }
+            for change in told.upstream {
+                switch change {
+                case .accepted(let acceptance): upstream.accepted(acceptance)
+                case .taken(let project, let numbers): upstream.taken(numbers, in: project)
+                }
+            }
+            for news in told.loops {
+                note(news)
+                switch news {
+                case .receipts(let project): receipts.insert(project)
+                // NET-4: this node's loops have told each other.
+                case .connected where request?.isOfNode != true: break
+                case .fanout, .weight, .connected, .disconnect, .cancel, .revoked:
+                    tellAll(.news(news))
+                }
+            }
+        }
         func tellOwn(_ outcomes: [Outcome]) {
             for outcome in outcomes {
-                if isBridged, let news = outcome.bridgeNews(of: .touch) { bridgeNews.append(news) }
-                switch outcome {
-                case .accepted(_, let fanouts):
-                    begin(fanouts)
-                    if isWatched { watches.began(fanouts) }
-                // REG-8: an instance of a deleted app.
-                case .unregistered(let project, let ordinal, let holder):
-                    tellAll(.disconnect(project, ordinal, holder))
-                default: break
-                }
+                spread(outcome)
+                if isWatched, case .accepted(_, let fanouts) = outcome { watches.began(fanouts) }
             }
         }
         tellOwn(done.own)
@@ -74,46 +78,17 @@ extension Committer {
             }
             // The caller is told when the rest of the command is done.
             if case .unfinished = outcome { continue }
-            if let keyID = request.command.revokedKeyID, !outcome.isRefused {
-                tellAll(.revoked(keyID: keyID))
-                revocations.revoked(keyID)
-            }
-            switch outcome {
-            case .accepted(_, let fanouts):
-                begin(fanouts)
-                if request.command.keepsMessage { acceptedCount.add(1, ordering: .relaxed) }
-            case .project(let project):
-                book.setWeight(project.weight, of: project.number)
-                tellAll(.weight(project.number, project.weight))
-            case .unregistered(let project, let ordinal, let holder):
-                tellAll(.disconnect(project, ordinal, holder))
-            case .cancelled(let project, _, let sequence?): tellAll(.cancel(project, sequence))
-            case .receiptKept(let project?): receipts.insert(project)
-            case .upstreamAccepted(let acceptance, let fanouts):
-                upstream.accepted(acceptance)
-                begin(fanouts)
-            case .upstreamTaken(let project, let numbers): upstream.taken(numbers, in: project)
-            default: break
+            spread(outcome, of: request)
+            if case .accepted = outcome, request.command.keepsMessage {
+                acceptedCount.add(1, ordering: .relaxed)
             }
             if isWatched { watches.applied(request.command, outcome) }
-            if isBridged, let news = outcome.bridgeNews(of: request.command) {
-                bridgeNews.append(news)
-            }
-            if let node {
-                // NET-4: other loops of the node know of the connection; loops of other nodes learn of it by the row.
-                if case .node = request.reply,
-                    case .connected(let project, let ordinal, let number)? =
-                        ClusterEvent(connected: request.command, outcome)
-                {
-                    tellAll(.connected(project, ordinal, connectionNumber: number))
-                }
-                if !done.isLogged { node.answer(request, outcome) }
-            }
+            if let node, !done.isLogged { node.answer(request, outcome) }
             answer(request, outcome, &messages)
         }
         for rest in later { tellOwn(rest.outcomes) }
-        bridges.tell(bridgeNews)
-        for project in receipts { tellAll(.receipts(project)) }
+        bridges.tell(told.door)
+        for project in receipts { tellAll(.news(.receipts(project))) }
         for handing in handOutUpstream(now) {
             switch handing.destination {
             case .loop(let loop):
@@ -122,6 +97,15 @@ extension Committer {
             }
         }
         tell(messages, loops, &transport)
+    }
+
+    /// Takes the news that is for this process itself.
+    func note(_ news: News) {
+        switch news {
+        case .weight(let project, let weight): book.setWeight(weight, of: project)
+        case .revoked(let keyID): revocations.revoked(keyID)
+        case .fanout, .connected, .disconnect, .cancel, .receipts: break
+        }
     }
 
     /// OPS-10: counts a refused command.
@@ -164,7 +148,7 @@ extension Committer {
     /// - Parameter messages: by loop, the messages to be told.
     func answer(_ request: Request, _ outcome: Outcome, _ messages: inout [[LoopMessage]]) {
         if case .refused(let error) = outcome {
-            if case .node = request.reply {} else { noteRefusal(of: request.command, error) }
+            if !request.isOfNode { noteRefusal(of: request.command, error) }
         }
         switch request.reply {
         case .connection(let loop, let connection, let context):
@@ -228,13 +212,5 @@ extension Command {
     /// Whether an accepted command is a message. A message that is only checked is none (MSG-7).
     fileprivate var keepsMessage: Bool {
         if case .send(_, let message) = self { !message.validateOnly } else { false }
-    }
-
-    /// REG-9: ID of the credential that the command revokes.
-    var revokedKeyID: String? {
-        switch self {
-        case .revokeKey(_, let keyID), .revokeServiceAccount(_, let keyID): keyID
-        default: nil
-        }
     }
 }

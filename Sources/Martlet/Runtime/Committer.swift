@@ -400,8 +400,7 @@ final class Committer: Sendable {
         /// ones.
         mutating func refuse(_ batch: [Request], _ error: MartletError) {
             for (index, request) in batch.enumerated() where outcomes[index].isUnfinished {
-                if case .node = request.reply { continue }
-                outcomes[index] = .refused(error)
+                if !request.isOfNode { outcomes[index] = .refused(error) }
             }
         }
 
@@ -579,8 +578,6 @@ extension Request {
 }
 
 extension Outcome {
-    var isRefused: Bool { if case .refused = self { true } else { false } }
-
     /// Whether some acknowledgements of the command are left.
     fileprivate var isUnfinishedAcknowledging: Bool {
         if case .unfinished(.acknowledge) = self { true } else { false }

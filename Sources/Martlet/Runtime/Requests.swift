@@ -17,6 +17,9 @@ package struct Request: Sendable {
     /// node's role changes meanwhile.
     var since = SystemClock.monotonicMilliseconds()
 
+    /// OPS-7: whether another node of the cluster waits for the outcome.
+    var isOfNode: Bool { if case .node = reply { true } else { false } }
+
     /// The rest of the request.
     func with(_ command: Command) -> Request {
         Request(command: command, reply: reply, since: since)
@@ -73,13 +76,7 @@ enum LoopMessage: Sendable {
     case outcome(ConnectionID, RequestContext, Outcome)
     /// The inquiry's answer to a question.
     case answer(ConnectionID, RequestCharge, BrokerFrame)
-    case fanout(Fanout)
-    /// FAN-2: the new weight of a project.
-    case weight(ProjectNumber, Int)
-    /// NET-4: an instance has connected to another loop.
-    case connected(ProjectNumber, Ordinal, connectionNumber: UInt64)
-    /// An instance was unregistered, so its connection ends.
-    case disconnect(ProjectNumber, Ordinal, Holder?)
+    case news(News)
     /// A batch of the loop's acknowledgements is on disk, or the store refused the batch. A refused batch comes
     /// with the departures and the lists in HELLOs of the batch, for another hand-over.
     case acknowledged(batch: UInt64, areStored: Bool, again: [Acknowledgement])
@@ -91,12 +88,6 @@ enum LoopMessage: Sendable {
     case notUndone(Newcomer)
     /// NET-6: the strangers of an address hold too much memory.
     case endStrangers(PeerAddress)
-    /// REG-9: a sender credential was revoked.
-    case revoked(keyID: String)
-    /// MSG-10: a message was cancelled, and no further session gets the message.
-    case cancel(ProjectNumber, MessageSequence)
-    /// RCP-1: new receipts wait for the project's senders.
-    case receipts(ProjectNumber)
     /// UPS-1: messages of devices for a listener of the loop.
     case upstream(UInt64, [UpstreamMessage])
     /// OPS-7: the node is drained, and the loop rests; or undrained, and the loop serves again.

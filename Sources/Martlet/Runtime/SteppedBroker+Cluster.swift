@@ -130,7 +130,7 @@ extension SteppedBroker where Kernel: ~Copyable {
     /// Puts forwarded commands into the inbox a second time, past the guard of the links.
     package func repeatForwarded() {
         let waiting = committer.inbox.drain()
-        let forwarded = waiting.filter { if case .node = $0.reply { true } else { false } }
+        let forwarded = waiting.filter(\.isOfNode)
         _ = committer.inbox.push(waiting + forwarded, mustFit: true)
     }
 }
