@@ -21,7 +21,7 @@ import MartletStore
 import Synchronization
 
 /// Why a transaction is not in the log, or may not be.
-enum LogRefusal: Error {
+enum RowRefusal: Error {
     /// We can't count on our lease any more. Nothing was sent.
     case leaseOver
     /// Another node is active. The log will never have the row.
@@ -58,6 +58,10 @@ final class ClusterNode {
 
     let configuration: ClusterConfiguration
     let state: ClusterState
+    let links: NodeLinks
+    let committer: Committer
+    /// nil: the committer's thread is its own.
+    let owner: CommitterOwner?
     private let store: Store
     private let logger: Logger
     private let log: any ReplicationLog
@@ -78,6 +82,12 @@ final class ClusterNode {
     private var hasHadRun = false
     /// This process's run, while the transaction that begins it is open.
     var ownRunBegun: UInt32?
+    /// The runs that the last transaction has begun and ended.
+    var runEvents: [ClusterEvent] = []
+    /// Why the log has not taken the last transaction that it refused.
+    var lastRefusal = RowRefusal.leaseOver
+    /// The store's last row when the transaction began.
+    var positionBefore: LogPosition
     /// The last transaction from when we were active, if its row is in doubt.
     var doubted: DoubtedBatch?
     /// Since when the log has answered but taken no row.
@@ -97,13 +107,18 @@ final class ClusterNode {
     var isLogAway: Bool { troubleTold && state.withLock { $0.contact } <= unanswered }
 
     init(
-        _ configuration: ClusterConfiguration, _ state: ClusterState, store: Store, logger: Logger
+        _ configuration: ClusterConfiguration, _ state: ClusterState, _ links: NodeLinks,
+        _ committer: Committer, owner: CommitterOwner?
     ) {
         self.configuration = configuration
         self.state = state
-        self.store = store
-        self.logger = logger
+        self.links = links
+        self.committer = committer
+        self.owner = owner
+        store = committer.store
+        logger = committer.logger
         position = state.applied
+        positionBefore = state.applied
         log = configuration.connect(configuration.report(state), .rows)
     }
 
@@ -121,7 +136,7 @@ final class ClusterNode {
     func append(
         _ operations: [UInt8], _ events: [ClusterEvent], _ outcomes: [LoggedOutcome],
         at now: Instant
-    ) throws(LogRefusal) -> LogPosition? {
+    ) throws(RowRefusal) -> LogPosition? {
         guard let hold = state.hold, hold.epoch == epoch, hold.isValid(at: ClusterState.now) else {
             throw .leaseOver
         }
@@ -142,7 +157,7 @@ final class ClusterNode {
         return row.position
     }
 
-    private func append(_ row: ReplicatedRow) throws(LogRefusal) {
+    private func append(_ row: ReplicatedRow) throws(RowRefusal) {
         let began = ClusterState.now
         // Followers may read the row from the log before we have committed.
         state.isAppending.store(true, ordering: .releasing)

@@ -94,10 +94,12 @@ struct Outstanding {
 
 extension Committer {
     /// Follows and leads, by turns, until the broker stops.
-    func run(as configuration: ClusterConfiguration, _ transport: inout some Transport & ~Copyable)
-    {
+    func run(
+        as configuration: ClusterConfiguration, owner: CommitterOwner? = nil,
+        _ transport: inout some Transport & ~Copyable
+    ) {
         guard let cluster, let links else { return }
-        let node = ClusterNode(configuration, cluster, store: store, logger: logger)
+        let node = ClusterNode(configuration, cluster, links, self, owner: owner)
         node.onAccepted = { links.rows.send($0) }
         var waiting = WaitingCommands()
         upstream.beginAnew(isRelaying: true)
@@ -123,7 +125,7 @@ extension Committer {
         }
     }
 
-    private func tellAll(_ message: LoopMessage, _ transport: inout some Transport & ~Copyable) {
+    func tellAll(_ message: LoopMessage, _ transport: inout some Transport & ~Copyable) {
         let loops = allLoops
         tell([[LoopMessage]](repeating: [message], count: loops.count), loops, &transport)
     }

@@ -26,7 +26,7 @@ extension Committer {
     /// Hands the outcomes of a batch to the callers and the loops.
     func publish(
         _ batch: [Request], _ done: Committed, _ transport: inout some Transport & ~Copyable,
-        on node: ClusterNode? = nil
+        on log: (any CommitLog)? = nil
     ) {
         invariant(batch.count == done.outcomes.count, "Each command has an outcome.")
         let loops = allLoops
@@ -83,7 +83,7 @@ extension Committer {
                 acceptedCount.add(1, ordering: .relaxed)
             }
             if isWatched { watches.applied(request.command, outcome) }
-            if let node, !done.isLogged { node.answer(request, outcome) }
+            if !done.isLogged { log?.answer(request, outcome) }
             answer(request, outcome, &messages)
         }
         for rest in later { tellOwn(rest.outcomes) }

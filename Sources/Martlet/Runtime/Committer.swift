@@ -67,8 +67,8 @@ final class Committer: Sendable {
     let heartbeat: Heartbeat
     let logger: Logger
     let clock: @Sendable () -> Instant
-    /// The owner of the committer's thread; nil: the committer itself.
-    private let owner: CommitterOwner?
+    /// Wakes the owner of the committer's thread; nil: the committer owns it.
+    private let wakeOwner: (@Sendable () -> Void)?
     /// OPS-7: the node's state in its cluster; nil: the broker is alone.
     let cluster: ClusterState?
     /// OPS-7: the links to the other nodes; nil: the broker is alone.
@@ -86,13 +86,13 @@ final class Committer: Sendable {
         store: Store, limits: MailboxLimits, quotas: ProjectQuotas,
         clock: @escaping @Sendable () -> Instant, logger: Logger,
         metrics: BrokerMetrics, cluster: ClusterState? = nil, links: NodeLinks? = nil,
-        owner: CommitterOwner? = nil
+        wakeOwner: (@Sendable () -> Void)? = nil
     ) {
         self.store = store
         pulse = Pulse()
         disk = pulse.heartbeat(of: "the disk")
         heartbeat = pulse.heartbeat(of: "the committer")
-        self.owner = owner
+        self.wakeOwner = wakeOwner
         self.cluster = cluster
         self.links = links
         watches = WatchBook(store.ledgers)
@@ -165,7 +165,7 @@ final class Committer: Sendable {
 
     /// Wakes the committer from a thread without a transport.
     func wake() {
-        if let owner { owner.wake() } else { place.withLock { $0?.waker }?.wake() }
+        if let wakeOwner { wakeOwner() } else { place.withLock { $0?.waker }?.wake() }
     }
 
     /// Makes an engine for the thread that commits. A broker uses a single engine at a time.
@@ -179,21 +179,18 @@ final class Committer: Sendable {
     // MARK: The committer's thread
 
     /// Applies commands until the broker stops.
-    /// - Parameter node: OPS-7: the node of a cluster. The function also returns when the node is not active any more.
-    ///   Then `waiting` has the commands that were not applied.
+    /// - Parameter log: has each transaction before the store. The function also returns when the committer may not write to
+    ///   the log any more. Then `waiting` has the commands that were not applied.
     func run(
         _ engine: inout Engine, _ waiting: inout WaitingCommands,
-        _ transport: inout some Transport & ~Copyable, on node: ClusterNode? = nil
+        _ transport: inout some Transport & ~Copyable, on log: (any CommitLog)? = nil
     ) {
         var hasMore = false
         var lastAsked: UInt64 = 0
         var gathering = Gathering()
         var changeCount: UInt64 = 0
         while true {
-            if let node {
-                guard goesOn(leading: node) else { return }
-                tellFresh(&transport)
-            }
+            if let log, !log.mayBegin(&transport) { return }
             if limits.changeCount != changeCount {
                 changeCount = limits.changeCount
                 engine.change(limits: limits.value)
@@ -204,11 +201,11 @@ final class Committer: Sendable {
             // next transaction. Their wake-ups are dropped, because they would fill the ring while the
             // committer does not sleep.
             while transport.nextEvent() != nil {}
-            take(inbox.drain(), into: &waiting, &gathering, &transport, on: node)
+            take(inbox.drain(), into: &waiting, &gathering, &transport, on: log)
             if waiting.isEmpty {
                 if isLast {
                     if !liveSending.counts.isEmpty {
-                        finish(withCounts(), &engine, &transport, on: node)
+                        finish(withCounts(), &engine, &transport, on: log)
                     }
                     return
                 }
@@ -218,42 +215,34 @@ final class Committer: Sendable {
                     let rest =
                         since < Self.besideCommandsNanoseconds && !upstream.isDue
                         ? Self.restBesideCommandsMilliseconds : Self.restMilliseconds
-                    if !(cluster?.hasWork ?? false) {
+                    if log?.hasWork != true {
                         wait(isBusy ? rest : Self.idleMilliseconds, &transport)
                     }
-                    take(inbox.drain(), into: &waiting, &gathering, &transport, on: node)
+                    take(inbox.drain(), into: &waiting, &gathering, &transport, on: log)
                 }
             }
             if !waiting.isEmpty {
-                gather(&waiting, &gathering, &transport, on: node)
+                gather(&waiting, &gathering, &transport, on: log)
                 lastAsked = SystemClock.monotonicNanoseconds()
             }
             let began = SystemClock.monotonicNanoseconds()
             var batch = waiting.next() + withCounts()
-            let position = node?.position
-            var done = commit(&batch, from: &waiting, &engine, on: node)
-            if let node, case .away(let error)? = done.refusal, node.isRefusedForLong(error) {
-                done.refuse(batch, .noActiveNode("the log takes no rows"))
-            }
-            // The commands of a row in doubt wait for the row's fate, and the commands behind wait for another turn.
-            if let doubted = node?.doubted {
-                let first = done.decidedCount + doubted.batch.count
+            var done = commit(&batch, from: &waiting, &engine, on: log)
+            if done.isRefused, let error = log?.refusalOfWaiting() { done.refuse(batch, error) }
+            // The commands that the log holds wait for their fate, and the commands behind wait for another turn.
+            if done.isRefused, let heldCount = log?.heldCount {
+                let first = done.decidedCount + heldCount
                 waiting.putBack(
                     Array(batch.dropFirst(first)), Array(done.outcomes.dropFirst(first)))
             } else {
                 waiting.putBack(batch, done.outcomes)
             }
             // With a transaction for each command, the log may take some commands and refuse a later command.
-            if done.refusal == nil || done.hasDecided {
-                publish(batch, done, &transport, on: node)
+            if !done.isRefused || done.hasDecided {
+                publish(batch, done, &transport, on: log)
             }
-            // Messages of devices that were handed out without a row wait for the word too.
-            if let node, done.isLogged || node.position != position {
-                links?.committed(node.position)
-            }
-            if let refusal = done.refusal, let node {
-                guard goesOn(leading: node, after: refusal) else { return }
-            }
+            log?.published(isLogged: done.isLogged)
+            if done.isRefused, log?.mayGoOn() == false { return }
             hasMore = done.hasMore
             let now = SystemClock.monotonicNanoseconds()
             tick(now)
@@ -272,22 +261,22 @@ final class Committer: Sendable {
     /// over.
     private func gather(
         _ waiting: inout WaitingCommands, _ gathering: inout Gathering,
-        _ transport: inout some Transport & ~Copyable, on node: ClusterNode?
+        _ transport: inout some Transport & ~Copyable, on log: (any CommitLog)?
     ) {
         while true {
             let left = gathering.wait(at: SystemClock.monotonicNanoseconds())
             guard left > 0 else { return }
             wait(microseconds: Int(left / 1000) + 1, &transport)
-            take(inbox.drain(), into: &waiting, &gathering, &transport, on: node)
+            take(inbox.drain(), into: &waiting, &gathering, &transport, on: log)
         }
     }
 
     private func take(
         _ requests: [Request], into waiting: inout WaitingCommands, _ gathering: inout Gathering,
-        _ transport: inout some Transport & ~Copyable, on node: ClusterNode?
+        _ transport: inout some Transport & ~Copyable, on log: (any CommitLog)?
     ) {
         gathering.arrived(requests.count(where: \.isOfConnection))
-        take(requests, into: &waiting, &transport, on: node)
+        take(requests, into: &waiting, &transport, on: log)
     }
 
     /// TTL-2: the counts of messages that are not stored. The next transaction writes them too.
@@ -298,18 +287,18 @@ final class Committer: Sendable {
 
     private func finish(
         _ batch: [Request], _ engine: inout Engine, _ transport: inout some Transport & ~Copyable,
-        on node: ClusterNode?
+        on log: (any CommitLog)?
     ) {
         var batch = batch
-        let done = commit(&batch, &engine, on: node)
-        publish(batch, done, &transport, on: node)
+        let done = commit(&batch, &engine, on: log)
+        publish(batch, done, &transport, on: log)
     }
 
     /// Commits a batch within the time bounds of a transaction.
     /// - Parameter batch: commands of newcomers that join the transaction are appended.
     private func commit(
         _ batch: inout [Request], from waiting: inout WaitingCommands, _ engine: inout Engine,
-        on node: ClusterNode?
+        on log: (any CommitLog)?
     ) -> Committed {
         let isAlone = waiting.isAlone
         engine.acknowledgingBounds = isAlone ? .alone : .shared
@@ -317,8 +306,8 @@ final class Committer: Sendable {
         let end =
             began + (isAlone ? Self.applyingAloneNanoseconds : Self.applyingSharedNanoseconds)
         var nextLook = began + Self.lookNanoseconds
-        if let node { node.drop(&batch) }
-        return commit(&batch, &engine, on: node) {
+        log?.drop(&batch)
+        return commit(&batch, &engine, on: log) {
             let now = SystemClock.monotonicNanoseconds()
             guard now >= nextLook else { return true }
             nextLook = now + Self.lookNanoseconds
@@ -327,7 +316,7 @@ final class Committer: Sendable {
         } joining: { canAsk in
             waiting.add(inbox.drain())
             var joining = waiting.joining(canAsk: canAsk)
-            if let node { node.drop(&joining) }
+            log?.drop(&joining)
             return joining
         }
     }
@@ -351,7 +340,7 @@ final class Committer: Sendable {
     /// Adds requests to the waiting commands, and refuses at once the requests beyond a project's part.
     func take(
         _ requests: [Request], into waiting: inout WaitingCommands,
-        _ transport: inout some Transport & ~Copyable, on node: ClusterNode? = nil
+        _ transport: inout some Transport & ~Copyable, on log: (any CommitLog)? = nil
     ) {
         waiting.add(requests)
         let refused = waiting.takeRefused()
@@ -363,7 +352,7 @@ final class Committer: Sendable {
         publish(
             refused,
             Committed(outcomes: Array(repeating: .refused(refusal), count: refused.count)),
-            &transport, on: node)
+            &transport, on: log)
     }
 
     /// The result of a transaction.
@@ -377,12 +366,10 @@ final class Committer: Sendable {
         var laterOwn: [(before: Int, outcomes: [Outcome])] = []
         /// Whether more due work is left.
         var hasMore = false
-        /// OPS-7: the news of nodes in the transaction.
-        var news: [ClusterEvent] = []
-        /// OPS-7: whether no outcome of a forwarded command waits for a row.
+        /// Whether the log has all outcomes.
         var isLogged = false
-        /// OPS-7: the reason for which the log has not taken the transaction. All commands are unfinished then.
-        var refusal: LogRefusal?
+        /// Whether the log has not taken the transaction. All its commands are unfinished then.
+        var isRefused = false
 
         /// Adds the due work of a transaction before its own outcomes are added.
         mutating func addOwn(_ outcomes: [Outcome]) {
@@ -390,14 +377,13 @@ final class Committer: Sendable {
             laterOwn.append((self.outcomes.count, outcomes))
         }
 
-        /// OPS-7: commands before the first one that the log has not taken.
+        /// Commands before the first one that the log has not taken.
         var decidedCount: Int { outcomes.firstIndex(where: \.isUnfinished) ?? outcomes.count }
 
-        /// OPS-7: whether there is something to tell although the log has refused a transaction.
+        /// Whether there is something to tell although the log has refused a transaction.
         var hasDecided: Bool { !laterOwn.isEmpty || !outcomes.allSatisfy(\.isUnfinished) }
 
-        /// OPS-7: refuses this node's unfinished commands. Forwarded commands wait, and the forwarding nodes refuse late
-        /// ones.
+        /// Refuses this process's unfinished commands. Forwarded commands wait, and their senders refuse late ones.
         mutating func refuse(_ batch: [Request], _ error: MartletError) {
             for (index, request) in batch.enumerated() where outcomes[index].isUnfinished {
                 if !request.isOfNode { outcomes[index] = .refused(error) }
@@ -416,11 +402,11 @@ final class Committer: Sendable {
     ///   - joining: further commands for the transaction, requested once and appended to the batch. `canAsk` is
     ///     false if acknowledgements are left, so commands that depend on them must not join.
     func commit(
-        _ batch: inout [Request], _ engine: inout Engine, on node: ClusterNode? = nil,
+        _ batch: inout [Request], _ engine: inout Engine, on log: (any CommitLog)? = nil,
         goesOn: () -> Bool = { true },
         joining: (_ canAsk: Bool) -> [Request] = { _ in [] }
     ) -> Committed {
-        let now = node.map { max(clock(), $0.floor) } ?? clock()
+        let now = log.map { max(clock(), $0.floor) } ?? clock()
         let ownCount = batch.count
         noteRoom(&engine)
         do throws(LoggedWriteError<LogRefusal>) {
@@ -432,20 +418,20 @@ final class Committer: Sendable {
                 disk.end()
                 heartbeat.beat()
             }
-            var done = try write { (transaction) throws(StorageError) in
+            var done = try write(on: log) { (transaction) throws(StorageError) in
                 // The map was full. The engine drops its state of the first attempt, because the attempt was
                 // undone.
                 if isAgain { engine.abandon() }
                 isAgain = true
                 var done = Committed()
-                if let node { done.news = try node.changeRuns(now: now, in: transaction) }
+                try log?.begin(now: now, in: transaction)
                 let advance = try engine.advance(
                     now: now, commandCount: batch.count, in: transaction)
                 done.own = advance.outcomes
                 done.hasMore = advance.hasMore
                 done.outcomes = try engine.apply(
                     batch.prefix(ownCount).map(\.command),
-                    of: node?.runs(of: batch.prefix(ownCount)) ?? [],
+                    of: log?.runs(of: batch.prefix(ownCount)) ?? [],
                     now: now, in: transaction, goesOn: goesOn)
                 if batch.count == ownCount {
                     batch += joining(!done.outcomes.contains { $0.isUnfinishedAcknowledging })
@@ -453,38 +439,19 @@ final class Committer: Sendable {
                 if batch.count > ownCount {
                     done.outcomes += try engine.apply(
                         batch.dropFirst(ownCount).map(\.command),
-                        of: node?.runs(of: batch.dropFirst(ownCount)) ?? [], now: now,
+                        of: log?.runs(of: batch.dropFirst(ownCount)) ?? [], now: now,
                         in: transaction)
                 }
                 return done
-            } log: { (operations, done) throws(LogRefusal) in
-                guard let node else { return nil }
-                owner?.logs(now, done.own, batch, done.outcomes)
-                if batch.contains(where: \.command.changesRecipients) {
-                    cluster?.isChangingRecipients.store(true, ordering: .releasing)
-                }
-                // Each call of the log has a deadline of its own, and `clusterTrouble` says what it has met.
+            } append: { (log, operations, done) throws(LogRefusal) in
+                // Calls of the log have their own deadlines, and the log says how they went.
                 disk.end()
                 defer { disk.beat() }
-                do throws(LogRefusal) {
-                    return try node.append(
-                        operations, done.news + events(of: batch, done),
-                        node.outcomes(of: batch, done), at: now)
-                } catch {
-                    if case .doubt(let row) = error {
-                        node.doubted = DoubtedBatch(
-                            row: row, batch: batch, outcomes: done.outcomes)
-                    }
-                    throw error
-                }
+                return try log.append(operations, of: batch, done, at: now)
             }
             engine.committed()
-            if let node {
-                done.isLogged = true
-                node.committed(done.news)
-                if !done.news.isEmpty { links?.live.expect(node.otherProcesses) }
-                owner?.committed()
-            }
+            done.isLogged = log != nil
+            log?.committed()
             if watches.isWatched { watches.count(store.ledgers.takeWatchedCounts()) }
             metrics.committed(after: SystemClock.monotonicNanoseconds() - began)
             return done
@@ -493,9 +460,9 @@ final class Committer: Sendable {
             let fault: StorageError
             switch error {
             case .store(let error): fault = error
-            case .refused(let refusal):
+            case .refused:
                 var done = Committed()
-                done.refusal = refusal
+                done.isRefused = true
                 done.outcomes = batch.map { .unfinished($0.command) }
                 return done
             case .behind(let error): endProcess(error)
@@ -508,31 +475,29 @@ final class Committer: Sendable {
             // the other commands.
             if batch.count > 1 {
                 var all = Committed()
-                all.isLogged = node != nil
+                all.isLogged = log != nil
                 for request in batch {
-                    guard all.refusal == nil else {
+                    guard !all.isRefused else {
                         all.outcomes.append(.unfinished(request.command))
                         continue
                     }
-                    // The run of a forwarded command may have ended with a transaction before.
-                    guard node?.mustDrop(request) != true else {
-                        all.outcomes.append(.refused(.noActiveNode("the command's node has ended")))
+                    // A transaction before may have ended the run that the command comes from.
+                    if let refusal = log?.refusal(of: request) {
+                        all.outcomes.append(.refused(refusal))
                         continue
                     }
                     var single = [request]
-                    var one = commit(&single, &engine, on: node)
+                    var one = commit(&single, &engine, on: log)
                     all.addOwn(one.own)
-                    while one.refusal == nil, case .unfinished(let rest) = one.outcomes[0] {
+                    while !one.isRefused, case .unfinished(let rest) = one.outcomes[0] {
                         single = [request.with(rest)]
-                        one = commit(&single, &engine, on: node)
+                        one = commit(&single, &engine, on: log)
                         all.addOwn(one.own)
                     }
-                    if !one.isLogged, one.refusal == nil {
-                        node?.answer(request, one.outcomes[0])
-                    }
+                    if !one.isLogged, !one.isRefused { log?.answer(request, one.outcomes[0]) }
                     all.outcomes += one.outcomes
                     all.hasMore = one.hasMore
-                    all.refusal = one.refusal
+                    all.isRefused = one.isRefused
                 }
                 return all
             }
@@ -541,6 +506,21 @@ final class Committer: Sendable {
                 .unavailable, "The store cannot take this now (\(fault)).",
                 retryDelayMilliseconds: 1000)
             return Committed(outcomes: [.refused(refusal)])
+        }
+    }
+
+    /// Writes a transaction: to the store only, or first to a log.
+    private func write(
+        on log: (any CommitLog)?,
+        _ body: (borrowing Transaction) throws(StorageError) -> Committed,
+        append: (any CommitLog, _ operations: [UInt8], _ done: Committed) throws(LogRefusal) ->
+            LogPosition?
+    ) throws(LoggedWriteError<LogRefusal>) -> Committed {
+        guard let log else {
+            do throws(StorageError) { return try store.write(body) } catch { throw .store(error) }
+        }
+        return try store.write(body) { (operations, done) throws(LogRefusal) in
+            try append(log, operations, done)
         }
     }
 

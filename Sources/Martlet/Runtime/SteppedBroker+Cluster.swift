@@ -62,7 +62,7 @@ extension SteppedBroker where Kernel: ~Copyable {
     /// Follows and leads by turns, until the node ends.
     package func runCommitter(_ transport: inout some Transport & ~Copyable) {
         guard let node else { return }
-        committer.run(as: node.configuration, &transport)
+        committer.run(as: node.configuration, owner: node.owner, &transport)
     }
 
     /// Keeps the lease, until the node ends.

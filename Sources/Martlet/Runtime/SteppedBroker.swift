@@ -68,7 +68,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
                 NodeLinks(
                     node.configuration, cluster, secret: Array(digest.bytes),
                     logger: configuration.logger, network: node.network)
-            }, owner: node?.owner)
+            }, wakeOwner: node?.owner.wake)
         committer.links?.begin(committer)
         let gauges = Gauges(
             store: store, committer: committer, limits: configuration.limits,

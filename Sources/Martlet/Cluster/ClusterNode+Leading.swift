@@ -15,15 +15,6 @@ import MartletTransport
 import Synchronization
 
 extension Committer {
-    /// Writes a transaction: to the store only, or first to the cluster's log.
-    func write(
-        _ body: (borrowing Transaction) throws(StorageError) -> Committed,
-        log: (_ operations: [UInt8], _ done: Committed) throws(LogRefusal) -> LogPosition?
-    ) throws(LoggedWriteError<LogRefusal>) -> Committed {
-        guard cluster == nil else { return try store.write(body, log: log) }
-        do throws(StorageError) { return try store.write(body) } catch { throw .store(error) }
-    }
-
     /// Ends the process, because the log has a row that our store can't take. The next process reads it from the log.
     func endProcess(_ error: StorageError) -> Never {
         logger.critical(
@@ -31,64 +22,83 @@ extension Committer {
             metadata: ["error": "\(error)"])
         exit(EX_IOERR)
     }
+}
+
+extension ClusterNode: CommitLog {
+    var hasWork: Bool { state.hasWork }
+
+    func mayBegin(_ transport: inout some Transport & ~Copyable) -> Bool {
+        guard isStillActive() else { return false }
+        tellFresh(&transport)
+        positionBefore = position
+        return true
+    }
 
     /// Whether the active node may begin another transaction.
-    func goesOn(leading node: ClusterNode) -> Bool {
-        guard let cluster else { return true }
+    private func isStillActive() -> Bool {
         var began: UInt64
         var mustHandOver: Bool
         while true {
             began = SystemClock.monotonicNanoseconds()
-            let (hold, isFenced, hasFailed, handsOver) = cluster.withLock {
+            let (hold, isFenced, hasFailed, handsOver) = state.withLock {
                 ($0.hold, $0.isFenced, $0.hasRenewalFailed, $0.mustHandOver)
             }
             mustHandOver = handsOver
             if isFenced {
-                node.stepDown("another node has the lease")
+                stepDown("another node has the lease")
                 return false
             }
             let now = ClusterState.now
             if let hold, hold.isValid(at: now) { break }
             // A renewal is under way and the log is slow. If it succeeds, nobody has taken over.
             guard let hold, !hasFailed, now - hold.end < ClusterLimits.leaseGrace else {
-                node.stepDown("the lease could not be renewed in time")
+                stepDown("the lease could not be renewed in time")
                 return false
             }
-            heartbeat.end()
+            committer.heartbeat.end()
             usleep(5000)
         }
-        if mustHandOver, !isStopping.load(ordering: .acquiring) {
-            node.release()
-            node.stepDown("the role is handed over")
+        if mustHandOver, !committer.isStopping.load(ordering: .acquiring) {
+            release()
+            stepDown("the role is handed over")
             // A look at the lease may be under way that began before the handover.
-            cluster.withLock { $0.claimsFrom = ClusterState.now + ClusterLimits.handedOver }
+            state.withLock { $0.claimsFrom = ClusterState.now + ClusterLimits.handedOver }
             return false
         }
         // No row is under way, the loops know of all rows, and we were active when the look began.
-        cluster.isChangingRecipients.store(false, ordering: .releasing)
-        cluster.isAppending.store(false, ordering: .releasing)
-        cluster.noteFresh(at: began)
-        cluster.completeAt.store(began, ordering: .relaxed)
+        state.isChangingRecipients.store(false, ordering: .releasing)
+        state.isAppending.store(false, ordering: .releasing)
+        state.noteFresh(at: began)
+        state.completeAt.store(began, ordering: .relaxed)
         return true
     }
 
     /// Lets the loops look again at HELLOs that waited for the row under way.
-    func tellFresh(_ transport: inout some Transport & ~Copyable) {
-        guard let cluster, cluster.waiterCount.load(ordering: .relaxed) > 0 else { return }
+    private func tellFresh(_ transport: inout some Transport & ~Copyable) {
+        guard state.waiterCount.load(ordering: .relaxed) > 0 else { return }
         // A link to the former active node may have opened after the takeover. Drop its messages.
-        links?.live.drop()
-        let loops = allLoops
-        tell([[LoopMessage]](repeating: [.fresh], count: loops.count), loops, &transport)
+        links.live.drop()
+        committer.tellAll(.fresh, &transport)
+    }
+
+    func refusalOfWaiting() -> MartletError? {
+        guard case .away(let error) = lastRefusal, isRefusedForLong(error) else { return nil }
+        return .noActiveNode("the log takes no rows")
+    }
+
+    var heldCount: Int? { doubted?.batch.count }
+
+    func published(isLogged: Bool) {
+        // Messages of devices that were handed out without a row wait for the word too.
+        if isLogged || position != positionBefore { links.committed(position) }
     }
 
     /// Decides what to do after the log hasn't taken a transaction. All its commands wait again.
-    /// - Returns: whether we are still active.
-    func goesOn(leading node: ClusterNode, after refusal: LogRefusal) -> Bool {
-        switch refusal {
-        case .leaseOver: return goesOn(leading: node)
-        case .fenced: node.stepDown("another node has taken over")
-        case .doubt(let row):
-            node.stepDown("the log does not tell the fate of row \(row.row)")
+    func mayGoOn() -> Bool {
+        switch lastRefusal {
+        case .leaseOver: return isStillActive()
+        case .fenced: stepDown("another node has taken over")
+        case .doubt(let row): stepDown("the log does not tell the fate of row \(row.row)")
         case .away:
             // The next transaction tries the commands again, or they are refused. Meanwhile the lease is renewed or runs out.
             usleep(20_000)
@@ -97,9 +107,28 @@ extension Committer {
         return false
     }
 
-    /// What other nodes' loops hear of a transaction, in the order in which `publish` tells ours.
-    func events(of batch: [Request], _ done: Committed) -> [ClusterEvent] {
-        var events: [ClusterEvent] = []
+    func append(
+        _ operations: [UInt8], of batch: [Request], _ done: Committer.Committed, at now: Instant
+    ) throws(LogRefusal) -> LogPosition? {
+        owner?.logs(now, done.own, batch, done.outcomes)
+        if batch.contains(where: \.command.changesRecipients) {
+            state.isChangingRecipients.store(true, ordering: .releasing)
+        }
+        do throws(RowRefusal) {
+            return try append(
+                operations, events(of: batch, done), outcomes(of: batch, done), at: now)
+        } catch {
+            if case .doubt(let row) = error {
+                doubted = DoubtedBatch(row: row, batch: batch, outcomes: done.outcomes)
+            }
+            lastRefusal = error
+            throw LogRefusal()
+        }
+    }
+
+    /// A row's events: the news of runs, and what other nodes' loops hear, in the order in which `publish` tells ours.
+    private func events(of batch: [Request], _ done: Committer.Committed) -> [ClusterEvent] {
+        var events = runEvents
         func tell(_ outcome: Outcome, of command: Command? = nil) {
             var told = OutcomeNews()
             told.add(outcome, of: command)
@@ -147,46 +176,44 @@ extension ClusterState {
 }
 
 extension ClusterNode {
-    /// Begins and ends nodes' runs, as a transaction's first change.
-    func changeRuns(
-        now: Instant, in transaction: borrowing Transaction
-    ) throws(StorageError) -> [ClusterEvent] {
+    /// Begins and ends nodes' runs.
+    func begin(now: Instant, in transaction: borrowing Transaction) throws(StorageError) {
         ownRunBegun = nil
+        runEvents = []
         let (silent, wanted) = state.withLock { ($0.silent, $0.wanted) }
-        guard !silent.isEmpty || !wanted.isEmpty else { return [] }
-        var events: [ClusterEvent] = []
         for node in silent {
             if let run = try transaction.connections.endRun(of: node, now: now) {
-                events.append(.runEnded(run))
+                runEvents.append(.runEnded(run))
             }
         }
         for process in wanted {
             let ended = try transaction.connections.livingRuns().first {
                 $0.node == process.node && $0.process != process.process
             }
-            if let ended { events.append(.runEnded(ended.number)) }
+            if let ended { runEvents.append(.runEnded(ended.number)) }
             let number = try transaction.connections.beginRun(
                 of: process.node, process: process.process, now: now)
             if process.process == state.process { ownRunBegun = number }
-            events.append(
+            runEvents.append(
                 .runBegan(
                     LivingRunsRow.Run(
                         number: number, process: process.process, node: process.node)))
         }
-        return events
     }
 
     /// Forgets the wishes that a committed transaction has met. The row counts as under way until the loops have heard of it:
     /// a store is as new as what the loops know of it (TTL-2).
-    func committed(_ news: [ClusterEvent]) {
-        state.withLock { state in
-            for event in news {
+    func committed() {
+        state.withLock { [runEvents] state in
+            for event in runEvents {
                 guard case .runBegan(let run) = event else { continue }
                 state.wanted.removeAll { $0.node == run.node && $0.process == run.process }
             }
             // A named node's run may have ended before, in which case there is no news.
             state.silent = []
         }
+        if !runEvents.isEmpty { links.live.expect(otherProcesses) }
+        owner?.committed()
     }
 
     /// Drops forwarded commands from earlier epochs and ended runs. Their nodes forward them again.
@@ -194,7 +221,11 @@ extension ClusterNode {
         batch.removeAll { mustDrop($0) }
     }
 
-    func mustDrop(_ request: Request) -> Bool {
+    func refusal(of request: Request) -> MartletError? {
+        mustDrop(request) ? .noActiveNode("the command's node has ended") : nil
+    }
+
+    private func mustDrop(_ request: Request) -> Bool {
         guard case .node(let run, _, let epoch) = request.reply else { return false }
         return epoch != self.epoch || livingRuns[run] == nil
     }
@@ -208,7 +239,7 @@ extension ClusterNode {
     }
 
     /// Forwarded commands' outcomes, for their transaction's row.
-    func outcomes(of batch: [Request], _ done: Committer.Committed) -> [LoggedOutcome] {
+    private func outcomes(of batch: [Request], _ done: Committer.Committed) -> [LoggedOutcome] {
         zip(batch, done.outcomes).compactMap { request, outcome in
             outcome.isUnfinished ? nil : LoggedOutcome(request, outcome)
         }
