@@ -20,7 +20,7 @@ extension Broker {
     /// endpoints are lost.
     /// - Throws: `StoreOpenError`.
     package func webPushSecret() throws -> [UInt8] {
-        try DataFolder.webPushSecret(in: folder, isShared: committer.cluster != nil)
+        try DataFolder.webPushSecret(in: folder, isShared: committer.node != nil)
     }
 
     /// The port of a listener that this process reaches on the loopback address, in plain text and without a proxy's

@@ -39,7 +39,7 @@ extension Broker {
     package var bridges: BridgeBook { committer.bridges }
 
     /// OPS-7: whether this process may hand over now. A node that was frozen finds its lease over.
-    package var mayHandOver: Bool { committer.cluster?.isActive ?? true }
+    package var mayHandOver: Bool { committer.node?.isActive ?? true }
 
     /// All projects, for a door that begins.
     package func bridgedProjects() throws(MartletError) -> [(number: ProjectNumber, id: String)] {
@@ -126,7 +126,7 @@ extension Broker {
         for answer in try await survey(.answering(among: set, of: project)) {
             if case .connected(let some) = answer { connected.append(some) }
         }
-        if committer.cluster != nil {
+        if committer.node != nil {
             let elsewhere = try read { (transaction) throws in
                 try ordinals.filter {
                     try ConnectionNumbers.isElsewhere($0, in: project, committer, transaction)

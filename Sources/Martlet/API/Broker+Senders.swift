@@ -49,7 +49,7 @@ extension Broker {
     public func sender(presenting credential: String) throws(MartletError) -> SenderIdentity {
         do throws(MartletError) { return try knownSender(presenting: credential) } catch {
             // OPS-7: another node may have made the credential a moment ago.
-            guard committer.cluster != nil else { throw error }
+            guard committer.node != nil else { throw error }
             if let refusal = committer.waitForNewer() { throw refusal }
             return try knownSender(presenting: credential)
         }

@@ -41,8 +41,8 @@ public final class Broker: Sendable {
     private let loops: RunningLoops
     private let surveys = LoopSurveys()
     private let backups: BackupDesk
-    /// nil for a broker without a cluster (OPS-7).
-    private let keeper: NodeKeeper?
+    /// OPS-7: nil: the broker is alone.
+    private let node: NodePlace?
     /// nil: the port speaks plain text.
     private let tls: TLSServer?
     /// nil without an address, and before the broker serves.
@@ -173,32 +173,14 @@ public final class Broker: Sendable {
                     "files": "\(exposed.joined(separator: ", "))",
                 ])
         }
-        let cluster = try Self.state(in: configuration.cluster, store)
+        node = try Self.node(of: configuration, store)
         let clock: @Sendable () -> Instant =
-            if let time = cluster?.time { { time.now(own) } } else { own }
+            if let time = node?.state.time { { time.now(own) } } else { own }
         self.clock = clock
-        if let place = configuration.cluster {
-            // A start that fails must not leave a node behind in the log.
-            try NodeLinks.requireFree(place.address)
-            try NodePresence.requireFree(place)
-        }
-        quotas = ProjectQuotas(configuration.limits, nodes: cluster?.nodes)
-        let links = try configuration.cluster.flatMap { (place) throws in
-            try cluster.map { (state) throws in
-                NodeLinks(
-                    place, state,
-                    secret: try DataFolder.tokenSecret(in: configuration.folder),
-                    logger: configuration.logger)
-            }
-        }
-        keeper = configuration.cluster.flatMap { place in
-            cluster.map {
-                NodeKeeper(place, $0, store: store, logger: configuration.logger)
-            }
-        }
+        quotas = ProjectQuotas(configuration.limits, nodes: node?.nodes)
         committer = Committer(
             store: store, limits: configuration.limits, quotas: quotas, clock: clock,
-            logger: configuration.logger, metrics: metrics, cluster: cluster, links: links)
+            logger: configuration.logger, metrics: metrics, node: node)
         strangers = StrangerBook(
             configuration.limits,
             monotonic: { SystemClock.monotonicMilliseconds() })
@@ -206,13 +188,7 @@ public final class Broker: Sendable {
         gauges = Gauges(
             store: store, committer: committer, limits: configuration.limits,
             strangers: strangers, clock: clock)
-        if let links {
-            links.figures.report { [weak gauges, name = links.name] in
-                gauges?.figures(of: name)
-            } quotas: { [quotas] in
-                NodeFigureBook.frame(of: quotas, at: clock())
-            }
-        }
+        node?.report(of: gauges, quotas, clock)
         let peers = Peers()
         backups = BackupDesk(configuration.backupCommand, configuration.logger)
         inquiry = Inquiry(
@@ -230,11 +206,10 @@ public final class Broker: Sendable {
             try gauges.disk.start()
             switch transport {
             case .ioUring:
-                try committer.start(on: UringTransport.self, in: configuration.cluster)
-            case .epoll: try committer.start(on: EpollTransport.self, in: configuration.cluster)
+                try committer.start(on: UringTransport.self)
+            case .epoll: try committer.start(on: EpollTransport.self)
             }
-            try links?.start(committer)
-            try keeper?.start(committer)
+            try node?.start(committer)
             try inquiry.start()
             ports =
                 switch transport {
@@ -246,8 +221,7 @@ public final class Broker: Sendable {
             started.stop()
             inquiry.stop()
             committer.stop()
-            keeper?.stop()
-            links?.stop()
+            node?.stop()
             gauges.disk.stop()
             committer.pulse.stop()
             // A thread may still hold the store for a moment, and the folder is free for the next broker at once.
@@ -310,7 +284,7 @@ public final class Broker: Sendable {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         let (loops, inquiry, committer, store, clock) = (loops, inquiry, committer, store, clock)
         let address = address.withLock { $0 }
-        let (surveys, keeper, backups) = (surveys, keeper, backups)
+        let (surveys, node, backups) = (surveys, node, backups)
         let disk = gauges.disk
         let (hasServed, logger) = (isServing && !ports.isEmpty, configuration.logger)
         let finish: @Sendable () -> Void = {
@@ -320,9 +294,7 @@ public final class Broker: Sendable {
             inquiry.stop()
             backups.end()
             committer.stop()
-            keeper?.stop()
-            committer.cluster?.endWaits()
-            committer.links?.stop()
+            node?.stop()
             committer.upstream.close()
             committer.watches.close(at: clock())
             disk.stop()
@@ -485,8 +457,8 @@ public final class Broker: Sendable {
         case .wait(let milliseconds): return milliseconds
         case .write(let milliseconds):
             do throws(MartletError) {
-                if let trouble = committer.clusterTrouble { throw .noActiveNode(trouble) }
-                try committer.requireReadiness()
+                if let trouble = node?.trouble { throw .noActiveNode(trouble) }
+                try node?.requireReadiness()
             } catch {
                 writeCheck.finish(error)
                 return nil

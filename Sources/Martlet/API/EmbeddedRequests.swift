@@ -77,7 +77,7 @@ extension Broker {
         switch reply {
         case .answer(let answer): return answer
         case .question(let question):
-            let refusal = committer.cluster == nil ? nil : await committer.newer()
+            let refusal = committer.node == nil ? nil : await committer.newer()
             return try counting(in: project) { () throws(MartletError) in
                 if let refusal { throw refusal }
                 return try answer(question)

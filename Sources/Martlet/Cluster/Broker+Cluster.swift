@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts a broker as a node of a cluster, and reports its health (OPS-7). Rests on ClusterState.
+// Starts a broker as a node of a cluster (OPS-7). Rests on NodePlace.
 
 import MartletBase
 import MartletCluster
@@ -9,13 +9,13 @@ import MartletStore
 import Synchronization
 
 extension Broker {
-    /// A node's state at its start.
+    /// Makes the broker's node; nil for a broker alone.
     /// - Throws: `INVALID_ARGUMENT` if the folder belongs to a cluster and the settings name none, or the other way round.
-    static func state(
-        in cluster: ClusterConfiguration?, _ store: Store
-    ) throws -> ClusterState? {
+    static func node(
+        of configuration: BrokerConfiguration, _ store: Store
+    ) throws -> NodePlace? {
         let position = try store.logPosition()
-        guard cluster != nil else {
+        guard let place = configuration.cluster else {
             guard position == nil else {
                 throw MartletError(
                     .invalidArgument,
@@ -27,7 +27,13 @@ extension Broker {
             return nil
         }
         guard let position else { throw noClusterFolder }
-        return ClusterState(applied: position)
+        // A start that fails must not leave a node behind in the log.
+        try NodeLinks.requireFree(place.address)
+        try NodePresence.requireFree(place)
+        return NodePlace(
+            place, applied: position, store: store,
+            secret: try DataFolder.tokenSecret(in: configuration.folder),
+            logger: configuration.logger)
     }
 
     static var noClusterFolder: MartletError {
@@ -43,7 +49,7 @@ extension Broker {
 extension Broker {
     /// Whether the operator has drained the node, or it has stopped following (OPS-7). Clients then go to other nodes;
     /// administrators stay.
-    package var isDrained: Bool { committer.cluster?.isDrained ?? false }
+    package var isDrained: Bool { committer.node?.isDrained ?? false }
 }
 
 extension MartletError {
@@ -52,42 +58,5 @@ extension MartletError {
         MartletError(
             .unavailable, "This node of the cluster is drained; connect to another node.",
             retryDelayMilliseconds: 1000)
-    }
-}
-
-extension Committer {
-    /// Why the node takes no changes; nil if it takes them (OPS-7).
-    var clusterTrouble: String? {
-        cluster?.withLock { state in
-            // Clients must not learn the servers' addresses. The whole error is in the node's log.
-            if state.stopped != nil { return "this node does not follow the log" }
-            guard ClusterState.now - state.contact > ClusterLimits.away else { return nil }
-            return "the log does not answer"
-        }
-    }
-
-    /// Whether a load balancer may send clients here (OPS-7).
-    /// - Throws: `UNAVAILABLE` if the node is drained, or has been behind the log for long.
-    func requireReadiness() throws(MartletError) {
-        guard let cluster else { return }
-        guard !cluster.isDrained else {
-            throw MartletError(.unavailable, "This node of the cluster is drained.")
-        }
-        let trouble = cluster.withLock { state in
-            state.appendTrouble != nil
-                ? "The cluster's log takes no rows."
-                : state.isUnlinked && state.hold == nil
-                    ? "This node has no link to the active node." : nil
-        }
-        if let trouble {
-            throw MartletError(.unavailable, trouble, retryDelayMilliseconds: 1000)
-        }
-        let lag = cluster.lag
-        guard lag <= ClusterLimits.silence else {
-            throw MartletError(
-                .unavailable,
-                "This node has lacked rows of the cluster for \(lag.components.seconds) s.",
-                retryDelayMilliseconds: 1000)
-        }
     }
 }

@@ -107,14 +107,13 @@ final class ClusterNode {
     var isLogAway: Bool { troubleTold && state.withLock { $0.contact } <= unanswered }
 
     init(
-        _ configuration: ClusterConfiguration, _ state: ClusterState, _ links: NodeLinks,
-        _ committer: Committer, owner: CommitterOwner?
+        _ place: NodePlace, _ committer: Committer
     ) {
-        self.configuration = configuration
-        self.state = state
-        self.links = links
+        configuration = place.configuration
+        state = place.state
+        links = place.links
+        owner = place.owner
         self.committer = committer
-        self.owner = owner
         store = committer.store
         logger = committer.logger
         position = state.applied

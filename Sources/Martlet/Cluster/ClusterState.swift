@@ -121,6 +121,16 @@ final class ClusterState: Sendable {
         }
     }
 
+    /// Why the node takes no changes; nil if it takes them.
+    var trouble: String? {
+        state.withLock { state in
+            // Clients must not learn the servers' addresses. The whole error is in the node's log.
+            if state.stopped != nil { return "this node does not follow the log" }
+            guard Self.now - state.contact > ClusterLimits.away else { return nil }
+            return "the log does not answer"
+        }
+    }
+
     /// Whether the active node has just said that the log takes no rows.
     var isLogRefusing: Bool {
         state.withLock { state in

@@ -94,12 +94,9 @@ struct Outstanding {
 
 extension Committer {
     /// Follows and leads, by turns, until the broker stops.
-    func run(
-        as configuration: ClusterConfiguration, owner: CommitterOwner? = nil,
-        _ transport: inout some Transport & ~Copyable
-    ) {
-        guard let cluster, let links else { return }
-        let node = ClusterNode(configuration, cluster, links, self, owner: owner)
+    func run(as place: NodePlace, _ transport: inout some Transport & ~Copyable) {
+        let links = place.links
+        let node = ClusterNode(place, self)
         node.onAccepted = { links.rows.send($0) }
         var waiting = WaitingCommands()
         upstream.beginAnew(isRelaying: true)
@@ -150,7 +147,7 @@ extension Committer {
         if let doubted = node.doubted { outstanding.reserve(doubted.batch.count) }
         for request in waiting.takeAll() + withCounts() { keep(request, &outstanding) }
         while true {
-            // Calls of the log have their own deadlines, and `clusterTrouble` says how they went.
+            // Calls of the log have their own deadlines, and `ClusterState.trouble` says how they went.
             heartbeat.end()
             while transport.nextEvent() != nil {}
             for request in inbox.drain() { keep(request, &outstanding) }
@@ -236,7 +233,7 @@ extension Committer {
             let inDoubt = node.takeDoubted(before: late) + outstanding.take(before: lost)
             if !unsent.isEmpty || !inDoubt.isEmpty {
                 let reason =
-                    clusterTrouble
+                    state.trouble
                     ?? (isUnlinked
                         ? "there is no link to the active node"
                         : isRefusing ? "the log takes no rows" : "no node is active")

@@ -2,11 +2,10 @@
 //
 // Decides how new a node's store must be before it answers a question (OPS-7). A question waits until the store has everything
 // that any node had answered when the question came. Callers that must not block their thread first await `Broker.newest`
-// and then ask: by then the store is new enough, and the question returns at once. Rests on ClusterState.
+// and then ask: by then the store is new enough, and the question returns at once. Rests on BrokerNode.
 
 import Glibc
 package import MartletBase
-import MartletCluster
 import MartletEngine
 import MartletRows
 import MartletStore
@@ -42,71 +41,16 @@ package enum Freshness: Sendable {
     }
 }
 
-extension ClusterState {
-    /// A caller that waits for a newer store.
-    struct Waiter: Sendable {
-        /// It needs the store as of this time, and waits until the other.
-        let asked: UInt64
-        let end: UInt64
-        let tell: @Sendable (_ isCurrent: Bool) -> Void
-    }
-
-    /// Waits until the store has everything that any node had answered at this time.
-    /// - Returns: false if it hasn't at the end of the wait, or if the broker ends.
-    func current(at asked: UInt64, until end: UInt64) async -> Bool {
-        await withCheckedContinuation { continuation in
-            let isTaken = waiters.withLock { waiters in
-                waiters?.append(
-                    Waiter(asked: asked, end: end) { continuation.resume(returning: $0) })
-                return waiters != nil
-            }
-            // The store may have become new enough before we were waiting.
-            if isTaken { settleWaiters() } else { continuation.resume(returning: false) }
-        }
-    }
-
-    /// Wakes callers that need wait no longer.
-    func settleWaiters() {
-        let now = SystemClock.monotonicNanoseconds()
-        let settled = waiters.withLock { waiters -> [(Waiter, Bool)] in
-            guard let all = waiters, !all.isEmpty else { return [] }
-            var settled: [(Waiter, Bool)] = []
-            var left: [Waiter] = []
-            for waiter in all {
-                let isCurrent = isCurrent(at: waiter.asked)
-                if isCurrent || now >= waiter.end {
-                    settled.append((waiter, isCurrent))
-                } else {
-                    left.append(waiter)
-                }
-            }
-            waiters = left
-            return settled
-        }
-        for (waiter, isCurrent) in settled { waiter.tell(isCurrent) }
-    }
-
-    /// The broker ends: ends all waits.
-    func endWaits() {
-        let left = waiters.withLock { waiters in
-            defer { waiters = nil }
-            return waiters ?? []
-        }
-        for waiter in left { waiter.tell(false) }
-    }
-}
-
 extension Committer {
     /// When the question of a caller came.
     private enum Asked {
         /// The question waits, and is counted: whoever gets this takes it out of the count.
-        case at(UInt64, ClusterState)
+        case at(UInt64)
         /// No need to wait: the store is new enough, or the question is refused.
         case settled(MartletError?)
     }
 
-    private func asked() -> Asked {
-        guard let cluster else { return .settled(nil) }
+    private func asked(_ node: any BrokerNode) -> Asked {
         let asked: UInt64
         switch Freshness.current {
         case .any: return .settled(nil)
@@ -117,12 +61,12 @@ extension Committer {
         case .since(let time): asked = time
         case nil: asked = SystemClock.monotonicNanoseconds()
         }
-        guard !cluster.isCurrent(at: asked) else { return .settled(nil) }
+        guard !node.isCurrent(at: asked) else { return .settled(nil) }
         // The log has been away for a while, so waiting would be for nothing.
-        if let trouble = clusterTrouble { return .settled(.noActiveNode(trouble)) }
-        cluster.beginWait(since: asked)
+        if let trouble = node.trouble { return .settled(.noActiveNode(trouble)) }
+        node.beginWait(since: asked)
         wake()
-        return .at(asked, cluster)
+        return .at(asked)
     }
 
     private static var late: MartletError { .noActiveNode("the log does not answer") }
@@ -131,12 +75,13 @@ extension Committer {
     /// broker doesn't wait, and the active node only while a row is under way.
     /// - Returns: `UNAVAILABLE` if the log doesn't answer in time.
     func waitForNewer() -> MartletError? {
-        switch asked() {
+        guard let node else { return nil }
+        switch asked(node) {
         case .settled(let refusal): return refusal
-        case .at(let asked, let cluster):
-            defer { cluster.waiterCount.subtract(1, ordering: .relaxed) }
-            let end = asked + ClusterLimits.questionNanoseconds
-            while !cluster.isCurrent(at: asked) {
+        case .at(let asked):
+            defer { node.endWait() }
+            let end = asked + node.questionNanoseconds
+            while !node.isCurrent(at: asked) {
                 guard SystemClock.monotonicNanoseconds() < end else { return Self.late }
                 usleep(500)
             }
@@ -146,12 +91,13 @@ extension Committer {
 
     /// Like `waitForNewer`, without blocking a thread (OPS-7).
     func newer() async -> MartletError? {
-        switch asked() {
+        guard let node else { return nil }
+        switch asked(node) {
         case .settled(let refusal): return refusal
-        case .at(let asked, let cluster):
-            defer { cluster.waiterCount.subtract(1, ordering: .relaxed) }
-            let isCurrent = await cluster.current(
-                at: asked, until: asked + ClusterLimits.questionNanoseconds)
+        case .at(let asked):
+            defer { node.endWait() }
+            let isCurrent = await node.current(
+                at: asked, until: asked + node.questionNanoseconds)
             return isCurrent ? nil : Self.late
         }
     }
@@ -160,7 +106,7 @@ extension Committer {
 extension Broker {
     /// Whether a question asked now need not wait (OPS-7).
     package var isCurrent: Bool {
-        committer.cluster?.isCurrent(at: SystemClock.monotonicNanoseconds()) ?? true
+        committer.node?.isCurrent(at: SystemClock.monotonicNanoseconds()) ?? true
     }
 
     /// Waits, without blocking a thread, until the store has everything that any node of the cluster has answered so far
@@ -169,7 +115,7 @@ extension Broker {
         let asked = SystemClock.monotonicNanoseconds()
         if let refusal = await committer.newer() {
             let now = SystemClock.monotonicNanoseconds()
-            return .refused(refusal, until: now + ClusterLimits.questionNanoseconds)
+            return .refused(refusal, until: now + (committer.node?.questionNanoseconds ?? 0))
         }
         return .since(asked)
     }
@@ -179,7 +125,7 @@ extension Broker {
     func ask<Answer>(
         _ question: (borrowing Transaction) throws -> Answer
     ) async throws(MartletError) -> Answer {
-        if committer.cluster != nil, let refusal = await committer.newer() { throw refusal }
+        if committer.node != nil, let refusal = await committer.newer() { throw refusal }
         return try read(question)
     }
 
@@ -213,13 +159,13 @@ extension Broker {
     /// A project's number. It never changes, so only an unknown ID waits for newer rows.
     /// - Throws: `NOT_FOUND` if there is no such project.
     func number(of id: String) throws(MartletError) -> ProjectNumber {
-        if committer.cluster != nil, let known = try knownNumber(of: id) { return known }
+        if committer.node != nil, let known = try knownNumber(of: id) { return known }
         return try ask { try Authentication.project(id: id, in: $0) }.number
     }
 
     /// Likewise, without blocking a thread.
     func number(of id: String) async throws(MartletError) -> ProjectNumber {
-        if committer.cluster != nil {
+        if committer.node != nil {
             if let known = try knownNumber(of: id) { return known }
             if let refusal = await committer.newer() { throw refusal }
         }

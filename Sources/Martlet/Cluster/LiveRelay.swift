@@ -220,35 +220,3 @@ final class LiveRelay: Sendable {
         }
     }
 }
-
-extension Committer {
-    /// Whether a loop or caller sends now-or-never messages itself (TTL-2). A follower may have answered from a row that the
-    /// active node's own store lacks. So while a row that changes recipients is under way, the messages go through the log.
-    var sendsLive: Bool {
-        guard let cluster, let links else { return true }
-        return !cluster.isChangingRecipients.load(ordering: .acquiring) && cluster.isActive
-            && links.live.reachesAll(nodes: cluster.nodes.value)
-    }
-
-    /// Begins to count a fanout.
-    /// - Parameters:
-    ///   - loops: how many loops hear of it.
-    ///   - isForNodes: whether other nodes do.
-    func begin(
-        _ progress: FanoutProgress?, loops: Int, isForNodes: Bool = true, at now: Instant
-    ) {
-        guard let progress else { return }
-        if isForNodes, let links {
-            links.parts.begin(progress, loops: loops, at: now, clock: ClusterState.now)
-        } else {
-            progress.begin(loops: loops, at: now)
-        }
-    }
-
-    /// Hands now-or-never fanouts to the other nodes, and then to our own loops (TTL-2).
-    /// - Parameter loops: tells the loops.
-    func tellNodes(live fanouts: [Fanout], loops: () -> Void) {
-        guard let cluster, let links else { return loops() }
-        links.live.hand(fanouts, row: cluster.applied.row, loops: loops)
-    }
-}

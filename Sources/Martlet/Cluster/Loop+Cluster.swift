@@ -2,10 +2,9 @@
 //
 // A loop of a cluster's node, whose store may lag behind the log (OPS-7): a follower's by some milliseconds, the active node's
 // while a row is under way. Such a store must not refuse a client for good. If it refuses a HELLO, we look at the HELLO again
-// once the store has all rows that the log had when it came. Rests on ClusterState.
+// once the store has all rows that the log had when it came. Rests on BrokerNode.
 
 import MartletBase
-import MartletCluster
 import MartletEngine
 import MartletRows
 import MartletTransport
@@ -56,14 +55,14 @@ extension Loop where Kernel: ~Copyable {
     mutating func holdForNewer(
         _ hello: Hello, _ error: MartletError, _ connection: UnsafeMutablePointer<Connection>
     ) throws(MartletError) -> Bool {
-        guard let cluster = context.committer.cluster, error.isFinal else { return false }
+        guard let node = context.committer.node, error.isFinal else { return false }
         let now = SystemClock.monotonicNanoseconds()
         hold(
             HeldHello(
                 id: connection.pointee.id, hello: hello, charge: try charge(connection),
-                frameBytes: servedBytes, since: now), connection, cluster)
+                frameBytes: servedBytes, since: now), connection, node)
         // Even if the store has everything now, it may have been older when we read it.
-        if cluster.isCurrent(at: now) {
+        if node.isCurrent(at: now) {
             mustLookAgain = true
         } else {
             transport.wake(context.committerAddress, value: 1)
@@ -79,10 +78,10 @@ extension Loop where Kernel: ~Copyable {
     mutating func holdForMarks(
         _ hello: Hello, _ connection: UnsafeMutablePointer<Connection>
     ) throws(MartletError) -> Bool {
-        guard let cluster = context.committer.cluster else { return false }
+        guard let node = context.committer.node else { return false }
         let isDevice = if case .device = hello { true } else { false }
         if !isDevice {
-            guard case .sender = hello, context.committer.clusterTrouble != nil else {
+            guard case .sender = hello, node.trouble != nil else {
                 return false
             }
         }
@@ -90,12 +89,12 @@ extension Loop where Kernel: ~Copyable {
         // The device may have had a message that isn't stored over another node (TTL-2). The news of it is in our inbox, so
         // empty that first, even if the log is away.
         let isCurrent =
-            isNew(cluster, at: now) && (!isDevice || hasAllMessages(before: now))
+            isNew(node, at: now) && (!isDevice || hasAllMessages(before: now))
         guard !isCurrent || context.inbox.count > 0 || isTakingMessages else { return false }
         hold(
             HeldHello(
                 id: connection.pointee.id, hello: hello, charge: try charge(connection),
-                frameBytes: servedBytes, since: now, mayBeOld: true), connection, cluster)
+                frameBytes: servedBytes, since: now, mayBeOld: true), connection, node)
         if isCurrent {
             mustLookAgain = true
         } else {
@@ -119,14 +118,14 @@ extension Loop where Kernel: ~Copyable {
     mutating func holdAfterAbsence(
         _ hello: Hello, _ connection: UnsafeMutablePointer<Connection>
     ) throws(MartletError) -> Bool {
-        guard lastTick < returnEnds, let cluster = context.committer.cluster,
+        guard lastTick < returnEnds, let node = context.committer.node,
             case .device = hello
         else { return false }
         hold(
             HeldHello(
                 id: connection.pointee.id, hello: hello, charge: try charge(connection),
                 frameBytes: servedBytes, since: SystemClock.monotonicNanoseconds(),
-                mayBeOld: true, earliest: lastTick &+ 2), connection, cluster)
+                mayBeOld: true, earliest: lastTick &+ 2), connection, node)
         transport.wake(context.committerAddress, value: 1)
         return true
     }
@@ -134,43 +133,43 @@ extension Loop where Kernel: ~Copyable {
     /// Whether the store is as new as a device needs it (TTL-4).
     /// - Parameter isLast: whether the device will wait no longer.
     private func isNew(
-        _ cluster: ClusterState, at nanoseconds: UInt64, isLast: Bool = false
+        _ node: any BrokerNode, at nanoseconds: UInt64, isLast: Bool = false
     ) -> Bool {
-        cluster.isCurrent(at: nanoseconds)
-            || context.committer.isNewWithoutLog(at: nanoseconds, isLast: isLast)
+        node.isCurrent(at: nanoseconds)
+            || node.isNewWithoutLog(at: nanoseconds, isLast: isLast)
     }
 
     /// Whether our inbox has every message that a device may have had over another node (TTL-2).
     private func hasAllMessages(before nanoseconds: UInt64) -> Bool {
-        context.committer.links?.live.hasAllMessages(before: nanoseconds) ?? true
+        context.committer.node?.hasAllMessages(before: nanoseconds) ?? true
     }
 
     private mutating func hold(
-        _ held: HeldHello, _ connection: UnsafeMutablePointer<Connection>, _ cluster: ClusterState
+        _ held: HeldHello, _ connection: UnsafeMutablePointer<Connection>, _ node: any BrokerNode
     ) {
         helloHeld.append(held)
         connection.pointee.phase = .awaitingWelcome
-        cluster.beginWait(since: held.since)
+        node.beginWait(since: held.since)
     }
 
     /// Looks again at HELLOs that were waiting for the store as it is now.
     mutating func lookAgain() {
         mustLookAgain = false
-        guard let cluster = context.committer.cluster, !helloHeld.isEmpty else { return }
+        guard let node = context.committer.node, !helloHeld.isEmpty else { return }
         let now = SystemClock.monotonicNanoseconds()
         var held: [HeldHello] = []
         swap(&held, &helloHeld)
         // Loops hear of a row before the store counts as having it. So first take what we have been told so far: a message
         // that isn't stored is then not for the device's new connection (TTL-2).
         let looks = held.map { one in
-            let isCurrent = cluster.isCurrent(at: one.since)
-            let isLate = now - one.since > ClusterLimits.questionNanoseconds
+            let isCurrent = node.isCurrent(at: one.since)
+            let isLate = now - one.since > node.questionNanoseconds
             let isNewEnough =
-                one.mayBeOld ? isNew(cluster, at: one.since, isLast: isLate) : isCurrent
+                one.mayBeOld ? isNew(node, at: one.since, isLast: isLate) : isCurrent
             guard case .device = one.hello else {
                 return (isCurrent, isNewEnough, mayOpen: isNewEnough || isLate)
             }
-            if isLate { context.committer.links?.live.giveUp(at: one.since) }
+            if isLate { node.giveUpMessages(at: one.since) }
             return (
                 isCurrent, isNewEnough,
                 mayOpen: isNewEnough && hasAllMessages(before: one.since) || isLate
@@ -184,7 +183,7 @@ extension Loop where Kernel: ~Copyable {
                 helloHeld.append(one)
                 continue
             }
-            cluster.waiterCount.subtract(1, ordering: .relaxed)
+            node.endWait()
             guard let connection = settled(one.id, one.charge) else { continue }
             guard connection.pointee.phase == .awaitingWelcome else {
                 resumeIfDrained(connection)

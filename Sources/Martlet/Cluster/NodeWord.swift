@@ -58,7 +58,7 @@ extension NodeLinks {
     /// Whether we are cut off: not active, no answer from the log, no link to an active node.
     var isCutOff: Bool {
         guard cluster.hold == nil, !isUp else { return false }
-        return committer.withLock { $0 }?.clusterTrouble != nil
+        return cluster.trouble != nil
     }
 
     /// The link's last PONG and last COMMITTED. Read them before you take the rows that came with them.
@@ -120,16 +120,5 @@ extension NodeLinks {
             })
         outbox.end()
         return isCutOff
-    }
-}
-
-extension Committer {
-    /// Whether other nodes have said, since this time, that our store lacks nothing (OPS-7).
-    /// - Parameter isLast: whether we have waited long enough for a log that may just be slow.
-    func isNewWithoutLog(at nanoseconds: UInt64, isLast: Bool) -> Bool {
-        guard let cluster, let links, isLast || clusterTrouble != nil,
-            cluster.withLock({ $0.stopped == nil })
-        else { return false }
-        return links.word.isFed(since: nanoseconds) || links.word.isShared(since: nanoseconds)
     }
 }

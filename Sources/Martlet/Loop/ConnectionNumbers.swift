@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The numbers of connections, which decide on the connection of an instance that stays. Rests on ClusterState for the
+// The numbers of connections, which decide on the connection of an instance that stays. Rests on BrokerNode for the
 // connections of the door to push services.
 
 package import MartletBase
@@ -93,14 +93,14 @@ package final class ConnectionNumbers: Sendable {
         _ ordinal: Ordinal, in project: ProjectNumber, _ committer: Committer,
         _ transaction: borrowing Transaction
     ) throws(StorageError) -> Bool {
-        guard let cluster = committer.cluster else { return false }
+        guard let node = committer.node else { return false }
         return try transaction.connections.isOpen(
-            ordinal, in: project, above: bridgeMax, besides: cluster.run)
+            ordinal, in: project, above: bridgeMax, besides: node.run)
     }
 }
 
 extension ConnectionNumbers.Node {
-    init(_ cluster: ClusterState, clock: @escaping @Sendable () -> Instant) {
-        self.init(clock: clock, run: { cluster.run ?? 0 }, epoch: { cluster.applied.epoch })
+    init(_ node: any BrokerNode, clock: @escaping @Sendable () -> Instant) {
+        self.init(clock: clock, run: { node.run ?? 0 }, epoch: { node.epoch })
     }
 }

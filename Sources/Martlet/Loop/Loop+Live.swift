@@ -2,10 +2,9 @@
 //
 // Sends a now-or-never message from the loop that the sender is connected to, from a snapshot of its own (TTL-2). Connections
 // of this loop get the message in the same turn. Other loops, and the other nodes of a cluster, are told once a turn, unless
-// each recipient is connected here. Rests on LiveSender and LiveRelay.
+// each recipient is connected here. Rests on LiveSender and BrokerNode.
 
 import MartletBase
-import MartletCluster
 import MartletDelivery
 import MartletEngine
 import MartletRows
@@ -47,16 +46,16 @@ extension Loop where Kernel: ~Copyable {
     private mutating func begin(live fanouts: [Fanout], _ now: Instant) {
         guard let first = fanouts.first else { return }
         let loopCount = context.peers.count
-        let hasOthers = loopCount > 1 || context.committer.links != nil
+        let hasOthers = loopCount > 1 || context.committer.node != nil
         let isForOthers = hasOthers && !fanouts.allSatisfy { delivery.isConnected(to: $0) }
         context.committer.begin(
             first.progress, loops: isForOthers ? loopCount : 1, isForNodes: isForOthers, at: now)
         for fanout in fanouts { begin(fanout) }
         guard isForOthers else { return }
         liveForOthers += fanouts
-        guard context.committer.links != nil else { return }
+        guard let node = context.committer.node else { return }
         for fanout in fanouts { liveBytesForOthers += fanout.byteCount }
-        if liveBytesForOthers > ClusterLimits.liveFrameBytes { handOverLive() }
+        if liveBytesForOthers > node.liveFrameBytes { handOverLive() }
     }
 
     /// Hands the turn's live fanouts to the other nodes and loops. A loop with too many waiting messages is left out.

@@ -140,8 +140,7 @@ final class BrokerMetrics: Sendable {
         record(gauges)
         return (withFigures ? figuresRegistry.text : "") + measured.text
             + Self.projectText(gauges.projects()) + refusalText(gauges.disk)
-            + (gauges.committer.cluster.map { ClusterFigures.text($0, gauges.committer.links) }
-                ?? "")
+            + (gauges.committer.node?.metricsText ?? "")
     }
 
     /// Series of projects, made anew for each reading, so that a project without load has none.

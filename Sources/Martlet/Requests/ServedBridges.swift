@@ -82,7 +82,7 @@ extension Answerer {
         do {
             return SealingKey(
                 from: try DataFolder.bridgeSecret(
-                    in: folder, isShared: gauges.committer.cluster != nil),
+                    in: folder, isShared: gauges.committer.node != nil),
                 for: "keys of push services")
         } catch {
             throw MartletError(

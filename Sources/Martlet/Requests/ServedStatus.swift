@@ -45,7 +45,7 @@ extension StatusRequest: ServedQuestion {
         try principal.checkAdministrator()
         var status = answerer.gauges.status()
         // OPS-7: any node answers for the cluster.
-        answerer.gauges.committer.links?.figures.addOthers(to: &status, at: ClusterState.now)
+        answerer.gauges.committer.node?.addOthers(to: &status)
         return StatusResult(status: status)
     }
 }
@@ -64,11 +64,7 @@ extension QuotasRequest: ServedQuestion {
         let number = try principal.senderProject()
         let project = try answerer.read { try $0.projects.project(number) }
         // OPS-7: the active node counts the quotas of changes.
-        var counted: [CountedQuota: QuotaLeft]?
-        if let cluster = answerer.gauges.committer.cluster, !cluster.isActive {
-            counted =
-                answerer.gauges.committer.links?.figures.quotas(of: number, at: ClusterState.now)
-        }
+        let counted = answerer.gauges.committer.node?.quotas(of: number)
         let amounts = answerer.quotas.amounts(
             of: number, with: project?.limits ?? ProjectLimits(), at: answerer.gauges.clock(),
             counted: counted,

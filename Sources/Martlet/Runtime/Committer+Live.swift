@@ -47,6 +47,30 @@ extension Committer {
         tellNodes(live: fanouts) { tellLoops(live: fanouts, at: now) }
     }
 
+    /// Whether a loop or caller sends now-or-never messages itself.
+    var sendsLive: Bool { node?.sendsLive ?? true }
+
+    /// Begins to count a fanout.
+    /// - Parameters:
+    ///   - loops: how many loops hear of it.
+    ///   - isForNodes: whether other nodes do.
+    func begin(
+        _ progress: FanoutProgress?, loops: Int, isForNodes: Bool = true, at now: Instant
+    ) {
+        guard let progress else { return }
+        if isForNodes, let node {
+            node.begin(progress, loops: loops, at: now)
+        } else {
+            progress.begin(loops: loops, at: now)
+        }
+    }
+
+    /// Hands fanouts to the other nodes, and then to our own loops.
+    /// - Parameter loops: tells the loops.
+    func tellNodes(live fanouts: [Fanout], loops: () -> Void) {
+        if let node { node.tell(live: fanouts, loops: loops) } else { loops() }
+    }
+
     /// Hands fanouts to the loops of this process. A loop with too many waiting messages is left out.
     func tellLoops(live fanouts: [Fanout], at now: Instant) {
         for loop in allLoops {

@@ -69,10 +69,8 @@ final class Committer: Sendable {
     let clock: @Sendable () -> Instant
     /// Wakes the owner of the committer's thread; nil: the committer owns it.
     private let wakeOwner: (@Sendable () -> Void)?
-    /// OPS-7: the node's state in its cluster; nil: the broker is alone.
-    let cluster: ClusterState?
-    /// OPS-7: the links to the other nodes; nil: the broker is alone.
-    let links: NodeLinks?
+    /// OPS-7: nil: the broker is alone.
+    let node: (any BrokerNode)?
     /// OPS-11: the limits, which may change.
     let limits: LimitsInForce
     private let quotas: ProjectQuotas
@@ -85,7 +83,7 @@ final class Committer: Sendable {
     init(
         store: Store, limits: MailboxLimits, quotas: ProjectQuotas,
         clock: @escaping @Sendable () -> Instant, logger: Logger,
-        metrics: BrokerMetrics, cluster: ClusterState? = nil, links: NodeLinks? = nil,
+        metrics: BrokerMetrics, node: (any BrokerNode)? = nil,
         wakeOwner: (@Sendable () -> Void)? = nil
     ) {
         self.store = store
@@ -93,8 +91,7 @@ final class Committer: Sendable {
         disk = pulse.heartbeat(of: "the disk")
         heartbeat = pulse.heartbeat(of: "the committer")
         self.wakeOwner = wakeOwner
-        self.cluster = cluster
-        self.links = links
+        self.node = node
         watches = WatchBook(store.ledgers)
         let inForce = LimitsInForce(limits)
         self.limits = inForce
@@ -109,14 +106,13 @@ final class Committer: Sendable {
         self.quotas = quotas
         self.clock = clock
         self.logger = logger
-        if cluster != nil { bridges.handOver(false) }
+        if node != nil { bridges.handOver(false) }
     }
 
     /// Starts the thread.
     /// - Throws: `TransportError` if the kernel gives no transport, `MartletError` if the kernel gives no thread.
-    /// - Parameter cluster: OPS-7: the broker's place in a cluster.
     func start<Kernel: SocketTransport & ~Copyable>(
-        on kernel: Kernel.Type, in cluster: ClusterConfiguration? = nil
+        on kernel: Kernel.Type
     ) throws {
         let startup = Startup<Void>()
         let running = try SystemThread(name: "martlet-commit") { [self] in
@@ -125,8 +121,8 @@ final class Committer: Sendable {
                 var transport = try Kernel(connectionsMax: 0)
                 place.withLock { $0 = (transport.address, transport.waker) }
                 startup.tell(.success(()))
-                if let cluster {
-                    run(as: cluster, &transport)
+                if let node {
+                    node.run(self, &transport)
                 } else {
                     var engine = makeEngine()
                     var waiting = WaitingCommands()
@@ -254,7 +250,7 @@ final class Committer: Sendable {
     func tick(_ nanoseconds: UInt64) {
         tellRefusals(nanoseconds)
         guard watches.isWatched else { return }
-        watches.tick(nanoseconds: nanoseconds, at: clock(), nodes: links?.figures)
+        watches.tick(nanoseconds: nanoseconds, at: clock(), living: node?.living ?? [])
     }
 
     /// Waits until the senders that were answered last have sent again, or until the time for gathering is

@@ -90,11 +90,10 @@ final class Gauges: Sendable {
     }
 
     /// OPS-7: the load of this node, for the other nodes of its cluster.
-    func figures(of node: String) -> NodeFigures? {
-        guard let cluster = committer.cluster else { return nil }
+    func figures(of node: String) -> NodeFigures {
         var status = status()
         status.projects = Array(status.projects.prefix(NodeLimits.figureProjectsMax))
-        let isActive = cluster.isActive
+        let isActive = committer.node?.isActive ?? true
         let fanouts =
             isActive
             ? try? ownFanouts(of: nil, after: "", limit: NodeLimits.figureFanoutsMax).entries : nil
@@ -149,8 +148,7 @@ final class Gauges: Sendable {
     func fanouts(
         of project: ProjectNumber?, after cursor: String, limit: Int
     ) throws -> ListPage<FanoutSummary> {
-        guard let cluster = committer.cluster, !cluster.isActive,
-            let told = committer.links?.figures.active(at: ClusterState.now)?.fanouts
+        guard let told = committer.node?.figuresOfActive?.fanouts
         else { return try ownFanouts(of: project, after: cursor, limit: limit) }
         let id = try project.map { (number) throws in
             try store.read { (transaction) throws in
@@ -163,8 +161,7 @@ final class Gauges: Sendable {
 
     /// QUO-5: stored fanouts of a project in progress. The active node of a cluster counts them.
     func fanoutsInProgress(of project: ProjectNumber, id: String?) -> Int {
-        guard let cluster = committer.cluster, !cluster.isActive,
-            let told = committer.links?.figures.active(at: ClusterState.now)
+        guard let told = committer.node?.figuresOfActive
         else { return committer.book.inProgressCount(of: project) }
         return told.status.projects.first { $0.project == id }?.fanoutsInProgress ?? 0
     }

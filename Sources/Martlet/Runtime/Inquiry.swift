@@ -40,7 +40,7 @@ final class Inquiry: @unchecked Sendable {
     private let thread = Mutex<SystemThread?>(nil)
 
     init(_ answerer: Answerer, peers: Peers, logger: Logger, committer: Committer? = nil) {
-        self.committer = committer?.cluster == nil ? nil : committer
+        self.committer = committer?.node == nil ? nil : committer
         self.answerer = answerer
         self.peers = peers
         self.logger = logger

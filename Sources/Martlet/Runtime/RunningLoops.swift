@@ -85,12 +85,12 @@ struct RunningLoops: Sendable {
             configuration.loopCount > 0
             ? configuration.loopCount : Processors.count()
         let numbers = ConnectionNumbers(
-            committer.cluster.map { ConnectionNumbers.Node($0, clock: clock) })
+            committer.node.map { ConnectionNumbers.Node($0, clock: clock) })
         let refusalLog = RefusalLog(configuration.logger)
         let ceiling =
             configuration.deliveriesPerSecond > 0
             ? DeliveryCeiling(
-                perSecond: configuration.deliveriesPerSecond, nodes: committer.cluster?.nodes) : nil
+                perSecond: configuration.deliveriesPerSecond, nodes: committer.node?.nodes) : nil
         let digest = Credentials.digest(parts.administratorKey)
         let bridgeDigest = Credentials.digest(parts.bridgeCredential)
         for index in addresses.indices {

@@ -61,19 +61,18 @@ extension SteppedBroker where Kernel: ~Copyable {
 
     /// Follows and leads by turns, until the node ends.
     package func runCommitter(_ transport: inout some Transport & ~Copyable) {
-        guard let node else { return }
-        committer.run(as: node.configuration, owner: node.owner, &transport)
+        node?.run(committer, &transport)
     }
 
     /// Keeps the lease, until the node ends.
-    package func runKeeper() { keeper?.run(committer) }
+    package func runKeeper() { node?.keeper.run(committer) }
 
     /// Keeps a link to the active node, until the node ends.
-    package func runLink() { committer.links?.call() }
+    package func runLink() { node?.links.call() }
 
     /// Serves the link of another node until its end.
     package func serve(_ carrier: some NodeCarrier, _ outbox: LinkOutbox) {
-        guard let links = committer.links, links.take(outbox, from: "") else { return outbox.end() }
+        guard let links = node?.links, links.take(outbox, from: "") else { return outbox.end() }
         _ = links.serve(carrier, outbox)
         links.forget(outbox)
     }
@@ -87,13 +86,13 @@ extension SteppedBroker where Kernel: ~Copyable {
 
     /// Asks the remaining threads to end, after the committer's.
     package func endThreads() {
-        keeper?.end()
-        committer.links?.end()
+        node?.keeper.end()
+        node?.links.end()
     }
 
     /// Makes the threads end at once, as a kill of the process does. The log must answer nothing any more.
     package func killNode() {
-        committer.cluster?.withLock { state in
+        node?.state.withLock { state in
             state.hold = nil
             state.stopped = state.stopped ?? "killed"
         }
@@ -112,18 +111,18 @@ extension SteppedBroker where Kernel: ~Copyable {
     package var hasQuestions: Bool { inquiry.hasQuestions }
 
     /// Whether the node counts on the lease.
-    package var isActive: Bool { committer.cluster?.isActive ?? false }
+    package var isActive: Bool { node?.isActive ?? false }
 
     /// Whether the log has not answered for a while. The log may answer the node's keeper alone.
     package var isAway: Bool {
-        guard let cluster = committer.cluster else { return false }
-        let complete = cluster.completeAt.load(ordering: .relaxed)
-        return committer.clusterTrouble != nil
+        guard let state = node?.state else { return false }
+        let complete = state.completeAt.load(ordering: .relaxed)
+        return state.trouble != nil
             || SystemClock.monotonicNanoseconds() > complete + ClusterLimits.questionNanoseconds
     }
 
     /// The reason for which the node has stopped following.
-    package var stopReason: String? { committer.cluster?.withLock { $0.stopped } }
+    package var stopReason: String? { node?.state.withLock { $0.stopped } }
 
     // MARK: Tampering
 

@@ -26,8 +26,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
     let committer: Committer
     let inquiry: Inquiry
     /// OPS-7: the broker's place in a cluster; nil: the broker is alone.
-    let node: SteppedNode?
-    let keeper: NodeKeeper?
+    let node: NodePlace?
     private var engine: Engine
     private var committerTransport: Kernel
     private var waiting = WaitingCommands()
@@ -50,26 +49,20 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
         clock: @escaping @Sendable () -> Instant, monotonic: @escaping @Sendable () -> Int64,
         loopCount: Int, connectionsMax: Int, node: SteppedNode? = nil, transport: (Int) -> Kernel
     ) {
-        self.node = node
         let quotas = ProjectQuotas(configuration.limits)
         let digest = Credentials.digest(administratorKey)
-        let cluster = node.map {
-            ClusterState(applied: $0.applied)
+        let place = node.map {
+            NodePlace(
+                $0.configuration, applied: $0.applied, store: store, secret: Array(digest.bytes),
+                logger: configuration.logger, network: $0.network, owner: $0.owner)
         }
-        let place = node.flatMap { node in cluster.map { (node, $0) } }
-        keeper = place.map { node, cluster in
-            NodeKeeper(node.configuration, cluster, store: store, logger: configuration.logger)
-        }
+        self.node = place
         committer = Committer(
             store: store, limits: configuration.limits, quotas: quotas, clock: clock,
             logger: configuration.logger,
-            metrics: BrokerMetrics(other: nil, folder: configuration.folder), cluster: cluster,
-            links: place.map { node, cluster in
-                NodeLinks(
-                    node.configuration, cluster, secret: Array(digest.bytes),
-                    logger: configuration.logger, network: node.network)
-            }, wakeOwner: node?.owner.wake)
-        committer.links?.begin(committer)
+            metrics: BrokerMetrics(other: nil, folder: configuration.folder), node: place,
+            wakeOwner: node?.owner.wake)
+        place?.links.begin(committer)
         let gauges = Gauges(
             store: store, committer: committer, limits: configuration.limits,
             strangers: StrangerBook(configuration.limits, monotonic: monotonic), clock: clock)
@@ -85,7 +78,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
             ? DeliveryCeiling(perSecond: configuration.deliveriesPerSecond) : nil
         committerTransport = transport(loopCount)
         let numbers = ConnectionNumbers(
-            cluster.map { ConnectionNumbers.Node($0, clock: clock) })
+            place.map { ConnectionNumbers.Node($0, clock: clock) })
         let refusalLog = RefusalLog(configuration.logger)
         var contexts: [LoopContext] = []
         loops = .allocate(capacity: loopCount)

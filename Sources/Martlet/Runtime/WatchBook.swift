@@ -154,14 +154,13 @@ final class WatchBook: Sendable {
     }
 
     /// Ticks if a second has passed since the last tick.
-    /// - Parameter nodes: the other nodes of a cluster.
-    func tick(nanoseconds: UInt64, at now: Instant, nodes: NodeFigureBook?) {
+    /// - Parameter living: the other living nodes of a cluster.
+    func tick(nanoseconds: UInt64, at now: Instant, living: @autoclosure () -> Set<String>) {
         guard nanoseconds &- lastTick.load(ordering: .relaxed) >= Self.tickNanoseconds else {
             return
         }
         lastTick.store(nanoseconds, ordering: .relaxed)
-        let living = nodes.map { Set($0.others(at: ClusterState.now).map(\.node)) }
-        tick(at: now, living: living ?? [])
+        tick(at: now, living: living())
     }
 
     private func tick(at now: Instant, living: Set<String> = []) {
