@@ -129,6 +129,7 @@ let package = Package(
         .target(
             name: "MartletPostgres",
             dependencies: ["MartletCluster", "MartletRows", "CPostgres", "CLZ4"]),
+        .target(name: "MartletThreads", dependencies: ["MartletBase", "Logging"]),
         .target(name: "MartletTransport", dependencies: ["MartletBase", "CAffinity"]),
         .target(
             name: "MartletRing", dependencies: ["MartletBase", "MartletTransport", "CLiburing"]),
@@ -140,7 +141,7 @@ let package = Package(
                 "MartletBase", "MartletBits", "MartletCondition", "MartletWire", "MartletRows",
                 "MartletEngine", "MartletDelivery", "MartletStore", "MartletTransport",
                 "MartletRing", "MartletEpoll", "MartletCrypto",
-                "MartletCluster", "MartletFiles", "MartletForwarding",
+                "MartletCluster", "MartletFiles", "MartletForwarding", "MartletThreads",
                 .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])), "CoreMetrics",
                 "Logging",
             ]),
@@ -162,7 +163,8 @@ let package = Package(
                 "ServiceLifecycle",
             ]),
         .target(
-            name: "MartletAnswers", dependencies: ["Martlet", "MartletCrypto", "MartletFiles"]),
+            name: "MartletAnswers",
+            dependencies: ["Martlet", "MartletCrypto", "MartletFiles", "MartletThreads"]),
         .target(name: "CConsoleFiles", path: "CModules/CConsoleFiles"),
         .target(
             name: "MartletConsole",
@@ -197,7 +199,7 @@ let package = Package(
             dependencies: [
                 "Martlet", "MartletAnswers", "MartletClient", "MartletCluster",
                 "MartletCrypto", "MartletEngine", "MartletFiles", "MartletRows", "MartletStore",
-                "MartletTransport", "CSpawn", "ArgumentParser", "Logging",
+                "MartletThreads", "MartletTransport", "CSpawn", "ArgumentParser", "Logging",
             ]),
         .executableTarget(
             name: "martlet",
@@ -216,8 +218,8 @@ let package = Package(
             name: "MartletSimulator",
             dependencies: [
                 "Martlet", "MartletBase", "MartletWire", "MartletRows", "MartletEngine",
-                "MartletStore", "MartletTransport", "MartletClient", "MartletCluster", "CAffinity",
-                "Logging",
+                "MartletStore", "MartletThreads", "MartletTransport", "MartletClient",
+                "MartletCluster", "CAffinity", "Logging",
             ]),
         .executableTarget(
             name: "martlet-sim", dependencies: ["MartletSimulator", "ArgumentParser"],
@@ -320,7 +322,7 @@ let package = Package(
             dependencies: [
                 "Martlet", "MartletClient", "MartletClientTLS", "MartletCrypto", "MartletStore",
                 "TLSPeers", "TestPorts", "MartletEngine", "MartletRows",
-                "MartletBase", "MartletTransport", "MartletWire", "Logging",
+                "MartletBase", "MartletThreads", "MartletTransport", "MartletWire", "Logging",
             ]),
         .testTarget(
             name: "MartletGatewayTests",

@@ -5,6 +5,7 @@
 
 import Glibc
 import Martlet
+import MartletThreads
 
 /// Runs simulated worlds.
 package enum Simulation {

@@ -21,6 +21,7 @@ ELSEWHERE = (
     ("Sources/MartletFiles/", "MartletStoreTests.PrivateFileTests MartletCommandTests"),
     ("Sources/MartletRows/", "MartletEngineTests MartletStoreTests"),
     ("Sources/MartletPostgres/LZ4", "MartletStoreTests"),
+    ("Sources/MartletThreads/", "MartletTests.HeartbeatTests MartletTests.StoreTroubleTests"),
     ("Sources/MartletPostgres/", "MartletClusterTests.PostgresLogTests"),
     ("Sources/MartletRing/", "MartletTransportTests"),
     ("Sources/MartletEpoll/", "MartletTransportTests"),

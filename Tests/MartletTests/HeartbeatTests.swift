@@ -5,6 +5,7 @@
 
 import Foundation
 import Martlet
+import MartletThreads
 import Synchronization
 import Testing
 

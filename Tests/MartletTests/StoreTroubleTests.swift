@@ -3,6 +3,7 @@
 // What is said of a store that does not take what it should. Rests on StoreTrouble.
 
 import Martlet
+import MartletThreads
 import Testing
 
 @Suite("Refusals of the store")

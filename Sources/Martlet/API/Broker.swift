@@ -14,6 +14,8 @@ import MartletEpoll
 import MartletRing
 package import MartletStore
 import MartletTransport
+import MartletThreads
+package import MartletTransport
 import Synchronization
 
 /// A running broker on a data folder.

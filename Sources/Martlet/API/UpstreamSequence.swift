@@ -5,6 +5,7 @@
 // listener. Rests on Broker.
 
 import MartletEngine
+import MartletThreads
 public import MartletWire
 import Synchronization
 

@@ -6,6 +6,7 @@ import CoreMetrics
 import MartletBase
 import MartletCluster
 import MartletRows
+import MartletThreads
 
 /// The metrics of one node.
 enum ClusterFigures {

@@ -11,6 +11,7 @@ import MartletEngine
 import MartletForwarding
 import MartletRows
 import MartletStore
+import MartletThreads
 import MartletTransport
 import Synchronization
 
@@ -56,7 +57,7 @@ extension ClusterNode: CommitLog {
                 return false
             }
             committer.heartbeat.end()
-            usleep(5000)
+            SystemClock.pause(microseconds: 5000)
         }
         if mustHandOver, !committer.isStopping.load(ordering: .acquiring) {
             release()
@@ -101,7 +102,7 @@ extension ClusterNode: CommitLog {
         case .doubt(let row): stepDown("the log does not tell the fate of row \(row.row)")
         case .away:
             // The next transaction tries the commands again, or they are refused. Meanwhile the lease is renewed or runs out.
-            usleep(20_000)
+            SystemClock.pause(microseconds: 20_000)
             return true
         }
         return false

@@ -18,6 +18,7 @@ import MartletEngine
 import MartletForwarding
 import MartletRows
 import MartletStore
+import MartletThreads
 import Synchronization
 
 /// Why a transaction is not in the log, or may not be.
@@ -192,7 +193,7 @@ final class ClusterNode {
                 guard ClusterState.now - began < ClusterLimits.doubt else {
                     throw .doubt(row.position)
                 }
-                usleep(20_000)
+                SystemClock.pause(microseconds: 20_000)
             }
         }
     }

@@ -7,6 +7,7 @@ import MartletBase
 import MartletCluster
 import MartletEngine
 import MartletRows
+import MartletThreads
 import Synchronization
 
 /// A node's state, readable from any thread.

@@ -6,6 +6,7 @@
 
 package import MartletBase
 package import MartletCluster
+import MartletThreads
 import Synchronization
 
 /// The time of a cluster's nodes.

@@ -18,6 +18,7 @@ import MartletCluster
 import MartletEngine
 import MartletForwarding
 import MartletRows
+import MartletThreads
 import MartletTransport
 import MartletWire
 import Synchronization

@@ -6,6 +6,7 @@
 
 import MartletBase
 import MartletCluster
+import MartletThreads
 import MartletWire
 
 /// Where the talk on a link stands. Lives on the link's thread.

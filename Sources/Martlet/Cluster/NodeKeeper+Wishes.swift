@@ -7,6 +7,7 @@ import Logging
 import MartletBase
 import MartletCluster
 import MartletRows
+import MartletThreads
 import MartletTransport
 
 /// What the node's thread knows about wishes.

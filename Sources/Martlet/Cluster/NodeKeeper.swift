@@ -10,6 +10,7 @@ import MartletCluster
 import MartletEngine
 import MartletRows
 import MartletStore
+import MartletThreads
 import Synchronization
 
 /// Keeps a node's lease, and reports.
@@ -118,10 +119,10 @@ final class NodeKeeper: Sendable {
                 steadySince = ClusterState.now
                 // We have stopped, perhaps because the log is missing. A living node may serve our clients.
                 if cluster.withLock({ $0.stopped != nil }) { note(isDrained: true, committer) }
-                usleep(100_000)
+                SystemClock.pause(microseconds: 100_000)
             }
             cluster.settleWaiters()
-            usleep(20_000)
+            SystemClock.pause(microseconds: 20_000)
         }
         farewell(log)
     }

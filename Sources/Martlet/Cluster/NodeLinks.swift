@@ -16,6 +16,7 @@ import MartletEngine
 import MartletForwarding
 import MartletRows
 import MartletStore
+import MartletThreads
 import MartletWire
 import Synchronization
 
@@ -178,7 +179,7 @@ final class NodeLinks: Sendable {
             guard Glibc.poll(&poll, 1, 100) > 0 else { continue }
             guard let (peer, origin) = socket.accept() else {
                 // Usually we are out of descriptors, and the connection waits.
-                usleep(20_000)
+                SystemClock.pause(microseconds: 20_000)
                 continue
             }
             let outbox = network.makeOutbox(limit: ClusterLimits.linkBytesMax)
@@ -452,7 +453,7 @@ final class NodeLinks: Sendable {
             figures.refresh(at: ClusterState.now)
             askOthers()
             guard let target else {
-                usleep(20_000)
+                SystemClock.pause(microseconds: 20_000)
                 continue
             }
             let outbox = network.makeOutbox(limit: ClusterLimits.linkBytesMax)
@@ -553,7 +554,7 @@ final class NodeLinks: Sendable {
             }
             // It may have handed over its role.
             if hasEnded { cluster.withLock { $0.mustLook = true } }
-            usleep(50_000)
+            SystemClock.pause(microseconds: 50_000)
         }
     }
 

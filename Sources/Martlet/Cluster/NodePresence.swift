@@ -9,6 +9,7 @@ import MartletBase
 import MartletCluster
 import MartletRows
 import MartletStore
+import MartletThreads
 
 /// A node stops because a new process has its name.
 struct NodeNameTaken: Error, CustomStringConvertible {
@@ -45,7 +46,7 @@ enum NodePresence {
         else { return }
         var (signs, since, looked) = (0, ClusterState.now, ClusterState.now)
         while ClusterState.now - since < patience {
-            usleep(100_000)
+            SystemClock.pause(microseconds: 100_000)
             // The log's clock has moved on by at least this much.
             let elapsed = ClusterState.now - looked
             guard let next = sighting(of: place.node, in: log) else { return }

@@ -14,6 +14,7 @@
 import MartletBase
 import MartletCluster
 import MartletRows
+import MartletThreads
 import MartletWire
 import Synchronization
 

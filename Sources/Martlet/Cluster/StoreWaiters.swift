@@ -3,6 +3,7 @@
 // Callers that wait for a newer store without blocking a thread (OPS-7). Rests on ClusterState.
 
 import MartletBase
+import MartletThreads
 import Synchronization
 
 extension ClusterState {

@@ -6,6 +6,7 @@
 // Each part costs as many sends as the whole. With 100 devices and 16 messages in flight, the wait saves four tenths
 // of the CPU and half of the latency. Rests on ArrivalWaits.
 
+import MartletThreads
 import MartletTransport
 
 extension Loop where Kernel: ~Copyable {

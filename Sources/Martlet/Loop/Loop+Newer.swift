@@ -7,6 +7,7 @@
 import MartletBase
 import MartletEngine
 import MartletRows
+import MartletThreads
 import MartletTransport
 import MartletWire
 import Synchronization

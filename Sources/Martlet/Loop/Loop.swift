@@ -15,6 +15,7 @@ import MartletDelivery
 import MartletEngine
 import MartletRows
 import MartletStore
+import MartletThreads
 import MartletTransport
 import Synchronization
 
@@ -477,7 +478,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     mutating func submitAndWait(_ timeoutMilliseconds: Int) {
         do { try transport.submitAndWait(timeoutMicroseconds: timeoutMilliseconds * 1000) } catch {
             context.logger.error("a loop's transport failed", metadata: ["error": "\(error)"])
-            usleep(100_000)
+            SystemClock.pause(microseconds: 100_000)
         }
         vectorsUsed = 0
     }

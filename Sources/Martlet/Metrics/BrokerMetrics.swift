@@ -9,6 +9,7 @@ import MartletBase
 import MartletEngine
 import MartletRows
 import MartletStore
+import MartletThreads
 
 /// The metrics of one broker.
 final class BrokerMetrics: Sendable {

@@ -8,6 +8,7 @@ import Glibc
 import MartletEngine
 import MartletRows
 import MartletStore
+import MartletThreads
 import Synchronization
 
 /// What the disk tells of itself and of the store.

@@ -8,6 +8,7 @@
 import Glibc
 import Logging
 import MartletBase
+import MartletThreads
 import MartletWire
 import Synchronization
 
@@ -113,7 +114,7 @@ final class BackupDesk: Sendable {
             asked: SystemClock.monotonicMilliseconds())
         do throws(MartletError) {
             try SystemThread(name: "martlet-backup") { [weak self] in
-                while self?.isWanted(number) ?? false { usleep(200_000) }
+                while self?.isWanted(number) ?? false { SystemClock.pause(microseconds: 200_000) }
             }.detach()
         } catch {
             if let running = state.running.take() { Self.end(running) }
@@ -201,7 +202,7 @@ final class BackupDesk: Sendable {
             let ended = waitpid(running.process, &status, WNOHANG)
             if ended == running.process { return status & 0x7F == 0 ? status >> 8 & 0xFF : nil }
             if ended < 0, errno != EINTR { return nil }
-            usleep(20_000)
+            SystemClock.pause(microseconds: 20_000)
         }
         kill(running.process, SIGKILL)
         while waitpid(running.process, &status, 0) < 0, errno == EINTR {}

@@ -8,6 +8,7 @@ import MartletBase
 import MartletEngine
 import MartletRows
 import MartletStore
+import MartletThreads
 import MartletTransport
 import Synchronization
 

@@ -16,6 +16,7 @@ import MartletEngine
 import MartletRing
 import MartletRows
 import MartletStore
+import MartletThreads
 import MartletTransport
 import Synchronization
 
@@ -328,7 +329,7 @@ final class Committer: Sendable {
             try transport.submitAndWait(timeoutMicroseconds: microseconds)
         } catch {
             logger.error("the committer's transport failed", metadata: ["error": "\(error)"])
-            usleep(100_000)
+            SystemClock.pause(microseconds: 100_000)
         }
         while transport.nextEvent() != nil {}
     }

@@ -9,6 +9,7 @@ package import MartletBase
 import MartletEngine
 import MartletRows
 import MartletStore
+import MartletThreads
 import Synchronization
 
 /// How new the store must be for a call's questions.
@@ -83,7 +84,7 @@ extension Committer {
             let end = asked + node.questionNanoseconds
             while !node.isCurrent(at: asked) {
                 guard SystemClock.monotonicNanoseconds() < end else { return Self.late }
-                usleep(500)
+                SystemClock.pause(microseconds: 500)
             }
             return nil
         }

@@ -7,6 +7,7 @@ import MartletDelivery
 import MartletEngine
 import MartletRows
 import MartletStore
+import MartletThreads
 import MartletWire
 import Synchronization
 

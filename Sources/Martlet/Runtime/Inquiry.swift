@@ -8,6 +8,7 @@ import Glibc
 import Logging
 import MartletBase
 import MartletEngine
+import MartletThreads
 import MartletTransport
 import MartletWire
 import Synchronization

@@ -7,6 +7,7 @@
 import MartletBase
 import MartletBits
 import MartletDelivery
+import MartletThreads
 import MartletTransport
 import Synchronization
 

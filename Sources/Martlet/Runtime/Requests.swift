@@ -6,6 +6,7 @@
 import MartletBase
 package import MartletEngine
 import MartletRows
+import MartletThreads
 import MartletTransport
 import MartletWire
 

@@ -9,6 +9,7 @@ import MartletCrypto
 import MartletDelivery
 import MartletEngine
 import MartletRing
+import MartletThreads
 import MartletTransport
 import Synchronization
 

@@ -9,6 +9,7 @@ import MartletCluster
 package import MartletEngine
 package import MartletRows
 import MartletStore
+import MartletThreads
 package import MartletTransport
 import Synchronization
 

@@ -9,6 +9,7 @@ package import MartletBase
 import MartletDelivery
 package import MartletEngine
 package import MartletStore
+import MartletThreads
 package import MartletTransport
 import Synchronization
 

@@ -8,6 +8,7 @@
 
 import Logging
 import MartletRing
+import MartletThreads
 import MartletTransport
 
 extension BrokerConfiguration {

@@ -9,6 +9,7 @@ import MartletBase
 import MartletDelivery
 import MartletEngine
 import MartletRows
+import MartletThreads
 import MartletWire
 import Synchronization
 

@@ -4,6 +4,7 @@
 // says so after some time at the latest: a probe must get its answer while a disk hangs. Rests on Pulse.
 
 import MartletBase
+import MartletThreads
 import Synchronization
 
 /// The checks of a broker, and the last result.

@@ -5,6 +5,7 @@
 // bounded time for its own. Rests on AuditLog and SystemThread.
 
 package import Martlet
+import MartletThreads
 import Synchronization
 
 /// The queue of a log of actions.

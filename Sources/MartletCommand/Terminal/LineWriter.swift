@@ -8,6 +8,7 @@
 import Dispatch
 import Glibc
 package import Martlet
+import MartletThreads
 import Synchronization
 
 /// A bounded queue of lines, and the thread that writes them.

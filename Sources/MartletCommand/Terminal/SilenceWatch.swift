@@ -7,6 +7,7 @@
 import Glibc
 import Logging
 import Martlet
+import MartletThreads
 import Synchronization
 
 /// Watches a broker until its end.

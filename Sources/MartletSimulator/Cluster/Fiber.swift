@@ -8,6 +8,7 @@
 import Glibc
 import Martlet
 import MartletRows
+import MartletThreads
 
 /// A process of a simulated machine, seen from its fibers.
 final class SimulatedProcess {

@@ -8,7 +8,7 @@
 // A process may stand still as a whole, frozen or starved. A thread that does nothing but tick notices: its last tick is
 // old too, and then nobody's silence counts until some time after the return. Rests on Synchronization.
 
-import MartletBase
+package import MartletBase
 import Synchronization
 
 /// The signs of life of one thread, or of the disk on which it waits. Written by one thread.
@@ -113,19 +113,19 @@ package final class Pulse: Sendable {
     }
 
     /// Ticks on a thread of its own.
-    func start() throws(MartletError) {
+    package func start() throws(MartletError) {
         tick()
         let running = try SystemThread(name: "martlet-pulse") { [self] in
             while !isStopping.load(ordering: .acquiring) {
                 tick()
-                usleep(UInt32(Self.tickMilliseconds) * 1000)
+                SystemClock.pause(microseconds: UInt32(Self.tickMilliseconds) * 1000)
             }
         }
         thread.withLock { $0 = running }
     }
 
     /// Ends the thread. Nobody's silence counts any more.
-    func stop() {
+    package func stop() {
         isStopping.store(true, ordering: .releasing)
         thread.withLock { $0.take() }?.detach()
     }

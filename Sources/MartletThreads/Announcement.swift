@@ -4,12 +4,11 @@
 // when the server starts. The server goes on then, and a thread writes the file as soon as the disk has room: commands
 // need no restart. Rests on SystemThread.
 
-import Glibc
-import Logging
+package import Logging
 import Synchronization
 
 /// A file that is written again until it is there.
-final class Announcement<File: Sendable>: Sendable {
+package final class Announcement<File: Sendable>: Sendable {
     /// Can transition from waiting to there and over, and from there to over. Over is final.
     private enum State {
         case waiting
@@ -29,7 +28,9 @@ final class Announcement<File: Sendable>: Sendable {
     /// - Parameters:
     ///   - name: the reader of the file in a log line, such as `the broker`.
     ///   - write: called until the first call that throws no error, on any thread.
-    init(of name: String, _ logger: Logger, _ write: @escaping @Sendable () throws -> File) {
+    package init(
+        of name: String, _ logger: Logger, _ write: @escaping @Sendable () throws -> File
+    ) {
         self.name = name
         self.logger = logger
         self.write = write
@@ -53,19 +54,19 @@ final class Announcement<File: Sendable>: Sendable {
     }
 
     private func goOn() {
-        repeat { usleep(Self.restMicroseconds) } while attempt() != nil
+        repeat { SystemClock.pause(microseconds: Self.restMicroseconds) } while attempt() != nil
         guard file != nil else { return }
         logger.notice("commands on this machine find \(name) again")
     }
 
     /// nil until the file is there, and after `end`.
-    var file: File? {
+    package var file: File? {
         state.withLock { if case .there(let file) = $0 { file } else { nil } }
     }
 
     /// Ends the attempts.
     /// - Returns: the file, which the caller removes; nil if it was never written.
-    func end() -> File? {
+    package func end() -> File? {
         state.withLock { state in
             defer { state = .over }
             return if case .there(let file) = state { file } else { nil }

@@ -47,13 +47,3 @@ package final class ThreadTime: Sendable {
         return try body()
     }
 }
-
-/// Stops the calling thread for some microseconds of its time. In this module the function hides the system's.
-@discardableResult
-func usleep(_ microseconds: UInt32) -> Int32 {
-    if let simulated = ThreadTime.current {
-        simulated.pause(microseconds)
-        return 0
-    }
-    return Glibc.usleep(microseconds)
-}

@@ -2,26 +2,33 @@
 //
 // A queue from many threads to a single thread. Elements that are pushed together are taken together. The
 // consumer is woken once per batch and not per element, because waking a thread on another core costs tens of
-// microseconds. Rests on Synchronization.
+// microseconds. Rests on Synchronization. Inlinable, so that each
+// module has inboxes of its own elements.
 
-import Synchronization
+package import Synchronization
 
 /// A bounded queue with a single consumer.
-final class Inbox<Element: Sendable>: Sendable {
-    private struct State {
-        var elements: [Element] = []
-        var isWoken = false
-        var isClosed = false
+package final class Inbox<Element: Sendable>: Sendable {
+    @usableFromInline
+    struct State {
+        @usableFromInline var elements: [Element] = []
+        @usableFromInline var isWoken = false
+        @usableFromInline var isClosed = false
+
+        @inlinable init() {}
     }
 
-    private let state = Mutex(State())
-    private let capacity: Int
+    @usableFromInline let state: Mutex<State>
+    @usableFromInline let capacity: Int
 
     /// - Parameter capacity: elements past which a batch is refused. A batch that begins below the capacity is
     ///   taken whole.
-    init(capacity: Int) { self.capacity = capacity }
+    @inlinable package init(capacity: Int) {
+        self.capacity = capacity
+        state = Mutex(State())
+    }
 
-    enum Pushed {
+    package enum Pushed {
         case taken(mustWake: Bool)
         case full
         case closed
@@ -29,7 +36,8 @@ final class Inbox<Element: Sendable>: Sendable {
 
     /// - Parameter mustFit: take the batch although the queue is full. The caller bounds the number of such
     ///   elements.
-    func push(_ batch: [Element], mustFit: Bool = false) -> Pushed {
+    @inlinable
+    package func push(_ batch: [Element], mustFit: Bool = false) -> Pushed {
         state.withLock { state in
             if state.isClosed { return .closed }
             if state.elements.count >= capacity, !mustFit { return .full }
@@ -40,7 +48,8 @@ final class Inbox<Element: Sendable>: Sendable {
     }
 
     /// Takes all waiting elements, in order. The next push wakes the consumer.
-    func drain() -> [Element] {
+    @inlinable
+    package func drain() -> [Element] {
         state.withLock { state in
             state.isWoken = false
             var taken: [Element] = []
@@ -51,8 +60,8 @@ final class Inbox<Element: Sendable>: Sendable {
     }
 
     /// Number of waiting elements.
-    var count: Int { state.withLock { $0.elements.count } }
+    @inlinable package var count: Int { state.withLock { $0.elements.count } }
 
     /// Refuses batches from now on. Waiting elements can still be drained.
-    func close() { state.withLock { $0.isClosed = true } }
+    @inlinable package func close() { state.withLock { $0.isClosed = true } }
 }

@@ -59,11 +59,11 @@ package final class SystemThread: @unchecked Sendable {
 }
 
 /// The result of a thread's start, for the thread that waits for the start.
-final class Startup<Value: Sendable>: @unchecked Sendable {
+package final class Startup<Value: Sendable>: @unchecked Sendable {
     private let done = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
     private let result = Mutex<Result<Value, any Error>?>(nil)
 
-    init() { sem_init(done, 0, 0) }
+    package init() { sem_init(done, 0, 0) }
 
     deinit {
         sem_destroy(done)
@@ -71,20 +71,21 @@ final class Startup<Value: Sendable>: @unchecked Sendable {
     }
 
     /// The first answer counts.
-    func tell(_ answer: Result<Value, any Error>) {
+    package func tell(_ answer: Result<Value, any Error>) {
         result.withLock { $0 = $0 ?? answer }
         sem_post(done)
     }
 
-    func wait() throws -> Value {
+    package func wait() throws -> Value {
         while sem_wait(done) != 0 {}
         return try result.withLock { $0! }.get()
     }
 }
 
-/// The system's clocks. Only the edges of the broker read a clock.
-enum SystemClock {
-    static func now() -> Instant {
+/// The system's clocks. Only the edges of the broker read a clock, and its threads pause by this one, never by the system's:
+/// a simulator may have put its own in the place.
+package enum SystemClock {
+    package static func now() -> Instant {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
         return Instant(
@@ -92,15 +93,21 @@ enum SystemClock {
     }
 
     /// Milliseconds of a monotonic clock, for timeouts.
-    static func monotonicMilliseconds() -> Int64 {
+    package static func monotonicMilliseconds() -> Int64 {
         Int64(monotonicNanoseconds() / 1_000_000)
     }
 
     /// Nanoseconds of a monotonic clock, for work that is bounded in time.
-    static func monotonicNanoseconds() -> UInt64 {
+    package static func monotonicNanoseconds() -> UInt64 {
         if let simulated = ThreadTime.current { return simulated.nanoseconds() }
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    }
+
+    /// Stops the calling thread for some microseconds of its time.
+    package static func pause(microseconds: UInt32) {
+        if let simulated = ThreadTime.current { return simulated.pause(microseconds) }
+        usleep(microseconds)
     }
 }
