@@ -15,7 +15,6 @@ import MartletRing
 package import MartletStore
 import MartletTransport
 import MartletThreads
-package import MartletTransport
 import Synchronization
 
 /// A running broker on a data folder.
