@@ -61,7 +61,7 @@ public enum XMPPLimits {
 
     // MARK: Connections
 
-    /// Port for app servers (GW-10), the documented one.
+    /// Port for app servers (GW-10). It is FCM's, which stands in their settings.
     public static let port: UInt16 = 5235
     /// Connections of all projects at a time (OPS-5). Three projects can have as many as their senders may have open
     /// (QUO-3).

@@ -204,6 +204,7 @@ struct OutageTests {
         bench.faults.cutOff.withLock { _ = $0.insert(cut) }
         usleep(3_500_000)
         try await deliver(5, to: credentials, from: active, on: other, bench)
+        try bench.waitUntilEqual(active, cut)
         guard case .welcome(let mark) = try say(hello(of: credentials), to: cut, bench) else {
             Issue.record("a node with a link to the active node refuses devices")
             return

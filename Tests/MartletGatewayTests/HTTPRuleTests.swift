@@ -13,6 +13,8 @@ import Testing
 struct SocketDoor: GatewayDoor {
     private final class Silent: ChannelInboundHandler {
         typealias InboundIn = Any
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {}
     }
 
     var routes: [Route] { [] }
