@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The arrows between Martlet's modules. They point one way: what is pure (Base, Bits, Condition,
-// Wire, Engine, Delivery) never sees what touches the world (Store, Ring, Epoll, Martlet, MartletClient). The gateway
+// Wire, Engine, Delivery) never sees what touches the world (Store, Ring, Transport, Martlet, MartletClient). The gateway
 // alone knows of HTTP: who embeds Martlet does not build it.
 
 import PackageDescription
@@ -130,17 +130,16 @@ let package = Package(
             name: "MartletPostgres",
             dependencies: ["MartletCluster", "MartletRows", "CPostgres", "CLZ4"]),
         .target(name: "MartletThreads", dependencies: ["MartletBase", "Logging"]),
-        .target(name: "MartletTransport", dependencies: ["MartletBase", "CAffinity"]),
+        .target(
+            name: "MartletTransport", dependencies: ["MartletBase", "CAffinity", "CEpoll"]),
         .target(
             name: "MartletRing", dependencies: ["MartletBase", "MartletTransport", "CLiburing"]),
-        .target(
-            name: "MartletEpoll", dependencies: ["MartletBase", "MartletTransport", "CEpoll"]),
         .target(
             name: "Martlet",
             dependencies: [
                 "MartletBase", "MartletBits", "MartletCondition", "MartletWire", "MartletRows",
                 "MartletEngine", "MartletDelivery", "MartletStore", "MartletTransport",
-                "MartletRing", "MartletEpoll", "MartletCrypto",
+                "MartletRing", "MartletCrypto",
                 "MartletCluster", "MartletFiles", "MartletForwarding", "MartletThreads",
                 .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])), "CoreMetrics",
                 "Logging",
@@ -277,7 +276,7 @@ let package = Package(
         .testTarget(
             name: "MartletTransportTests",
             dependencies: [
-                "MartletRing", "MartletEpoll", "MartletTransport", "MartletBase", "CAffinity",
+                "MartletRing", "MartletTransport", "MartletBase", "CAffinity",
             ]),
         .testTarget(
             name: "MartletEngineTests",

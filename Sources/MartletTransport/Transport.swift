@@ -3,8 +3,8 @@
 // The only interface between a loop and the kernel: operations go in, completions come out. A loop is generic over
 // `Transport` (never an existential), so the production loops are specialised for io_uring and for epoll, and the code
 // also runs on any other implementation. The interface is based on completions because readiness is easily turned into
-// completions (`MartletEpoll`), while the reverse would give up the batch: with io_uring all operations that a loop
-// queues between two waits reach the kernel in one call. Rests on nothing but the C type `iovec`.
+// completions (`EpollTransport`), while the reverse would give up the batch: with io_uring all operations that a loop
+// queues between two waits reach the kernel in one call. Rests on PeerAddress and the C type `iovec`.
 
 public import Glibc
 public import MartletBase

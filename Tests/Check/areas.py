@@ -24,7 +24,6 @@ ELSEWHERE = (
     ("Sources/MartletThreads/", "MartletTests.HeartbeatTests MartletTests.StoreTroubleTests"),
     ("Sources/MartletPostgres/", "MartletClusterTests.PostgresLogTests"),
     ("Sources/MartletRing/", "MartletTransportTests"),
-    ("Sources/MartletEpoll/", "MartletTransportTests"),
     ("Sources/MartletClientTLS/", "MartletTests.SecurePortTests MartletTests.SecureFailureTests"),
     ("Sources/MartletAnswers/", "MartletCommandTests MartletGatewayTests"),
     ("Sources/MartletConsole/", "MartletGatewayTests"),

@@ -3,7 +3,6 @@
 // What holds of epoll alone: turns that no peer can make long, places for connections, sizes.
 
 import Glibc
-import MartletEpoll
 import MartletTransport
 import Testing
 

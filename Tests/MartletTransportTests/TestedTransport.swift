@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Either transport, chosen when a test runs: the tests of streams, accepting, closing and waking are the
-// contract of every transport, and run on each. Rests on MartletRing and MartletEpoll.
+// contract of every transport, and run on each. Rests on MartletRing and MartletTransport.
 
 import Glibc
 import MartletBase
-import MartletEpoll
 import MartletRing
 import MartletTransport
 

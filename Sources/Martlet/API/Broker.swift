@@ -10,7 +10,6 @@ import Logging
 package import MartletBase
 import MartletCrypto
 import MartletEngine
-import MartletEpoll
 import MartletRing
 package import MartletStore
 import MartletTransport

@@ -11,7 +11,6 @@
 internal import CEpoll
 internal import Glibc
 import MartletBase
-public import MartletTransport
 
 /// One listening socket of a transport.
 struct Listener {

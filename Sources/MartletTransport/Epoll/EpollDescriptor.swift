@@ -9,7 +9,6 @@
 
 internal import CEpoll
 internal import Glibc
-import MartletTransport
 
 /// The sources of events.
 enum EventSource: UInt8 {

@@ -4,7 +4,6 @@
 // once; a connection with more work waits for the next turn. Rests on SocketTable.
 
 internal import Glibc
-import MartletTransport
 
 extension EpollTransport {
     /// Does the next step of a connection.

@@ -18,7 +18,6 @@
 
 internal import Glibc
 public import MartletBase
-public import MartletTransport
 
 /// Connections over one epoll instance, used by one thread.
 public struct EpollTransport: ~Copyable, SocketTransport {

@@ -4,7 +4,6 @@
 // turn. Pausing and resuming cost no system call. Rests on SocketTable and StuckSend.
 
 public import Glibc
-public import MartletTransport
 
 extension EpollTransport {
     /// UIO_MAXIOV: the largest number of vectors in one sendmsg.
