@@ -45,9 +45,6 @@ struct Listener {
 }
 
 extension UringTransport {
-    /// Sockets that one transport may listen on; a loop uses one or two.
-    public static var listenersMax: Int { 16 }
-
     /// Listens on an address and accepts connections from the next submission on.
     ///
     /// - Parameters:
@@ -55,9 +52,7 @@ extension UringTransport {
     ///   - port: 0 lets the kernel choose.
     /// - Returns: the bound port.
     public mutating func listen(address: String, port: UInt16) throws(TransportError) -> UInt16 {
-        guard listeners.count < Self.listenersMax else {
-            throw .badConfiguration("A transport listens on \(Self.listenersMax) sockets at most.")
-        }
+        try Self.requireRoom(beside: listeners.count)
         let socket = try ListeningSocket(
             address: address, port: port, sendBytes: configuration.socketSendBytes)
         let boundPort = socket.port

@@ -173,6 +173,16 @@ public protocol SocketTransport: Transport, SendableMetatype, ~Copyable {
 extension SocketTransport where Self: ~Copyable {
     /// The wanted number, for transports with a limit of their own.
     public static func connectionsMax(wanted: Int, transportCount: Int) -> Int { wanted }
+
+    /// Sockets that one transport may listen on; a loop uses one or two.
+    public static var listenersMax: Int { 16 }
+
+    /// - Throws: if a transport with so many listening sockets may have no further one.
+    package static func requireRoom(beside listenerCount: Int) throws(TransportError) {
+        guard listenerCount < listenersMax else {
+            throw .badConfiguration("A transport listens on \(listenersMax) sockets at most.")
+        }
+    }
 }
 
 extension Transport where Self: ~Copyable {
