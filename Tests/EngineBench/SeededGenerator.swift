@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Seeded randomness for tests. Rests on the standard library.
+// What tests of random histories ask of their randomness. Rests on SeededGenerator.
 
-/// SplitMix64: small, seeded, the same everywhere.
-package struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-    package init(seed: UInt64) { state = seed }
-    package mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
-    }
+package import MartletBase
 
+extension SeededGenerator {
     package mutating func chance(_ percent: Int) -> Bool { Int(next() % 100) < percent }
+
     package mutating func number(_ range: ClosedRange<Int>) -> Int {
         Int.random(in: range, using: &self)
+    }
+
+    package mutating func one<Choices: RandomAccessCollection>(
+        of choices: Choices
+    ) -> Choices.Element {
+        choices[choices.index(choices.startIndex, offsetBy: Int(next() % UInt64(choices.count)))]
     }
 }

@@ -3,6 +3,7 @@
 // Every kernel of every level this CPU has, against sets of integers. What lies behind a block's
 // last word must stay as it was.
 
+import MartletBase
 import MartletBits
 import Testing
 

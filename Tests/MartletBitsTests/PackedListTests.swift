@@ -2,6 +2,7 @@
 //
 // Packed lists of both widths, against sets.
 
+import MartletBase
 import MartletBits
 import Testing
 

@@ -2,20 +2,8 @@
 //
 // Seeded randomness and sets of every density in every form, for the tests of this module.
 
+import MartletBase
 import MartletBits
-
-/// SplitMix64: small, seeded, the same everywhere.
-struct SeededGenerator: RandomNumberGenerator {
-    var state: UInt64
-    init(seed: UInt64) { state = seed }
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
-    }
-}
 
 enum Density: CaseIterable {
     case none, single, sparse, clustered, scattered, mixed, dense, full

@@ -82,7 +82,7 @@ struct TakenMessagesTests {
         "GW-11 each message is handed over once and acknowledged until that is on disk",
         arguments: 0..<200)
     func histories(seed: UInt64) {
-        var random = SeededRandom(state: seed &* 7919 &+ 1)
+        var random = SeededGenerator(seed: seed &* 7919 &+ 1)
         var taken = TakenMessages(endedMax: 1024)
         /// What a broker knows: messages that wait, and what it gave on the present attachment.
         var waiting: [UInt64] = []
@@ -195,15 +195,5 @@ struct FailingMessagesTests {
         #expect(!wasAside && !failing.areOfService(.apns))
         failing.forget()
         #expect(!failing.isAside(first))
-    }
-}
-
-private struct SeededRandom: RandomNumberGenerator {
-    var state: UInt64
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = (state ^ state >> 30) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ mixed >> 27) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ mixed >> 31
     }
 }

@@ -4,6 +4,7 @@
 // set, over ten million instances in 306 blocks.
 
 import Foundation
+import MartletBase
 import MartletBits
 import MartletCondition
 import Testing

@@ -2,6 +2,7 @@
 //
 // The ceiling on deliveries over all loops, on a clock that the test moves (FAN-7). Rests on FairnessTests' world.
 
+import EngineBench
 import MartletBase
 import MartletDelivery
 import MartletEngine

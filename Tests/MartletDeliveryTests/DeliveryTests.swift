@@ -3,6 +3,7 @@
 // Dialogues with the delivery of one loop, and a seeded random one in which everything happens that
 // may. What arrives is decoded from the very vectors that a socket would be given. Rests on Loopback.
 
+import EngineBench
 import MartletBase
 import MartletDelivery
 import MartletEngine

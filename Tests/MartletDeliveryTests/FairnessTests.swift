@@ -4,6 +4,7 @@
 // equally, messages for one instance before all of them; in the order of each session's messages
 // whatever the turns are.
 
+import EngineBench
 import Glibc
 import MartletBase
 import MartletBits

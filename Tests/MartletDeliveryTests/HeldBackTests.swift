@@ -4,6 +4,7 @@
 // random one in which all of them happen at once, checked against what can be said without knowing
 // how delivery works. Rests on Loopback.
 
+import EngineBench
 import MartletBase
 import MartletDelivery
 import MartletEngine

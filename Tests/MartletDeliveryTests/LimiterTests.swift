@@ -79,17 +79,6 @@ private struct NaiveRates {
     }
 }
 
-private struct Seeded: RandomNumberGenerator {
-    var state: UInt64
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
-    }
-}
-
 /// `ordinals` is sorted.
 private func set(of ordinals: [UInt32]) -> RecipientSet {
     var builder = RecipientSetBuilder()
@@ -149,7 +138,7 @@ struct LimiterTests {
             Setting(perMinute: 4, perHour: 6, pauses: [0, 86_400_000 * 20, 60_000]),
         ], 1...6 as ClosedRange<UInt64>)
     func model(setting: Setting, seed: UInt64) {
-        var random = Seeded(state: seed)
+        var random = SeededGenerator(seed: seed)
         var rates = DeviceRates(perMinute: setting.perMinute, perHour: setting.perHour)
         var model = NaiveRates(perMinute: setting.perMinute, perHour: setting.perHour)
         let topics = (0..<4).map { topic in

@@ -33,17 +33,6 @@ private struct NaiveTokens {
     }
 }
 
-private struct Seeded: RandomNumberGenerator {
-    var state: UInt64
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
-    }
-}
-
 private let start = Instant(millisecondsSince1970: 1_800_000_000_000)
 
 @Suite("QUO-3, QUO-4: a bucket of tokens")
@@ -71,7 +60,7 @@ struct TokenBucketTests {
         "QUO-3 QUO-4 what is taken, refused, left, and to be waited for is exactly what a model says",
         arguments: settings, 1...5 as ClosedRange<UInt64>)
     func model(setting: Setting, seed: UInt64) {
-        var random = Seeded(state: seed)
+        var random = SeededGenerator(seed: seed)
         var bucket = TokenBucket(
             count: setting.count, milliseconds: setting.milliseconds, at: start)
         var model = NaiveTokens(
@@ -109,7 +98,7 @@ struct TokenBucketTests {
         "QUO-3 QUO-4 over any time no more is taken than is there at once and comes back meanwhile, and no more than a token less by whoever always asks",
         arguments: settings.filter { $0.takenMax <= $0.count }, 1...3 as ClosedRange<UInt64>)
     func windows(setting: Setting, seed: UInt64) {
-        var random = Seeded(state: seed)
+        var random = SeededGenerator(seed: seed)
         var bucket = TokenBucket(
             count: setting.count, milliseconds: setting.milliseconds, at: start)
         var taken: [(at: Int64, count: Int64)] = []

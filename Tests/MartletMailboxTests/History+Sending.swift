@@ -2,6 +2,7 @@
 //
 // The sending steps of a history. Rests on History.
 
+import EngineBench
 import MartletBase
 import MartletEngine
 

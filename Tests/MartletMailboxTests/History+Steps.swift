@@ -3,6 +3,7 @@
 // The steps of a history but sending: instances and connections, acknowledgements, time, crashes.
 // Rests on History.
 
+import EngineBench
 import MartletBase
 import MartletEngine
 import MartletRows

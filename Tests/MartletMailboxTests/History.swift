@@ -3,6 +3,7 @@
 // A random history: every step is told to the model and to the world, and after each of them what came
 // of it and what every device was sent is compared. Rests on BrokerModel and World.
 
+import EngineBench
 import Foundation
 import MartletBase
 import MartletEngine

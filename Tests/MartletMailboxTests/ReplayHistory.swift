@@ -4,6 +4,7 @@
 // `MailboxReplay` reads. No store and no connections: positions and marks are set as those would.
 // Rests on EagerMailbox and MailboxReplay.
 
+import EngineBench
 import MartletBase
 import MartletEngine
 import MartletRows

@@ -3,6 +3,7 @@
 // Frames leave the splitter whole and in order however the bytes were cut, and a length that is not allowed is refused before
 // any of that frame is kept (NET-1, NET-3).
 
+import MartletBase
 import MartletWire
 import Testing
 
@@ -74,7 +75,7 @@ private func frame(type: UInt8, body: [UInt8]) -> [UInt8] {
 
     @Test("NET-1 random frames in random pieces agree with the naive model")
     func randomPieces() throws {
-        var random = SeededGenerator(state: 1)
+        var random = SeededGenerator(seed: 1)
         for _ in 0..<2000 {
             var bytes: [UInt8] = []
             for _ in 0..<Int.random(in: 0...12, using: &random) {

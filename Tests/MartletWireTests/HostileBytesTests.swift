@@ -105,7 +105,7 @@ import Testing
 
     @Test("NET-3 random bytes of any type never trap")
     func randomBytes() {
-        var random = SeededGenerator(state: 5228)
+        var random = SeededGenerator(seed: 5228)
         for _ in 0..<200_000 {
             let type = UInt8.random(in: 0...0xCF, using: &random)
             let count = Int.random(in: 0...48, using: &random)

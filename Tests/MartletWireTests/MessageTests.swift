@@ -148,7 +148,7 @@ private func refusal(_ bytes: [UInt8]) -> MartletError? {
 
     @Test("MSG-2 validity of UTF-8 agrees with the standard library on every short sequence")
     func utf8() {
-        var random = SeededGenerator(state: 8)
+        var random = SeededGenerator(seed: 8)
         let edges: [UInt8] = [
             0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0,
             0xE1,
@@ -170,7 +170,7 @@ private func refusal(_ bytes: [UInt8]) -> MartletError? {
 
     @Test("MSG-2 what a broker accepts, a device reads and writes as the same bytes")
     func agreement() throws {
-        var random = SeededGenerator(state: 3)
+        var random = SeededGenerator(seed: 3)
         var accepted = 0
         for _ in 0..<100_000 {
             let count = Int.random(in: 0...24, using: &random)

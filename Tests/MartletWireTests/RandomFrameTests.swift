@@ -438,7 +438,7 @@ struct RandomFrames {
 @Suite struct RandomFrameTests {
     @Test("NET-1 random frames come back as they were, in streams cut anywhere", arguments: 1...40)
     func roundTrip(seed: UInt64) throws {
-        var frames = RandomFrames(random: SeededGenerator(state: seed))
+        var frames = RandomFrames(random: SeededGenerator(seed: seed))
         let sent: [AnyFrame] = (0..<100).map { _ in
             switch frames.u8() % 5 {
             case 0, 1: .client(frames.client())

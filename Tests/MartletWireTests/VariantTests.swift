@@ -429,7 +429,7 @@ private let common = Message(
 
     @Test("MSG-5 merged bodies agree with a naive merge of random messages")
     func naive() throws {
-        var random = SeededGenerator(state: 55)
+        var random = SeededGenerator(seed: 55)
         func text() -> String? {
             Bool.random(using: &random)
                 ? nil : ["", "x", "⚓"].randomElement(using: &random)!
@@ -506,7 +506,7 @@ private let common = Message(
 
     @Test("NET-3 random bytes in a block never trap, and what is accepted is read by a device")
     func hostile() throws {
-        var random = SeededGenerator(state: 56)
+        var random = SeededGenerator(seed: 56)
         var accepted = 0
         for _ in 0..<200_000 {
             var content: [UInt8] = []

@@ -49,7 +49,7 @@ struct DemoPlan: Sendable {
     let devices: [Device]
 
     init(deviceCount: Int, seed: UInt64) {
-        var random = DemoRandom(seed: seed)
+        var random = SeededGenerator(seed: seed)
         devices = (0..<deviceCount).map { index in
             Device(
                 app: Self.apps[index % 3], platform: Platform.allCases[index / 3 % 3],

@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Seeded generators make every choice in a simulated world, so a seed determines the whole world. Rests on the
-// standard library.
+// Seeded generators make every choice in a simulated world, so a seed determines the whole world. Rests on
+// SeededGenerator.
 
-/// SplitMix64: small, seeded, with equal results on all machines.
+import MartletBase
+
+/// The choices of a world.
 package struct Randomness: RandomNumberGenerator {
-    private var state: UInt64
+    private var generator: SeededGenerator
 
-    package init(seed: UInt64) { state = seed }
+    package init(seed: UInt64) { generator = SeededGenerator(seed: seed) }
 
-    package mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
-    }
+    package mutating func next() -> UInt64 { generator.next() }
 
     package mutating func chance(_ perThousand: Int) -> Bool {
         Int(next() % 1000) < perThousand
