@@ -8,12 +8,10 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # For `--version`, in every build; nothing where the sources come without git.
 export BUILD_COMMIT := $(shell [ -e .git ] && git rev-parse --short=10 HEAD 2>/dev/null)
 SOURCES := Package.swift Sources Tests Benchmarks/Sources
-# Everything is built once, in one configuration, for make test and make check.
-CONFIGURATION := release
 # Folders of which unittest takes the tests in Python.
 PYTHON_TESTS := Benchmarks/Harness Tests/Check Tests/Kernels Tests/Measures
 
-.PHONY: run build test check help cluster cluster-soak cluster-upgrade browser-test apns-kills mailbox-histories measures simulate deps python python-sdks python-venv chromium console-test format format-check clean
+.PHONY: run build test test-all check help cluster cluster-soak cluster-upgrade browser-test apns-kills mailbox-histories measures simulate deps python python-sdks python-venv chromium console-test format format-check clean
 
 ## The demo: 5,000 devices over real sockets, every number checked. Built without optimisation.
 # That takes a third of the time. In a terminal the whole program is built after that, and the demo goes on serving until
@@ -52,34 +50,29 @@ cluster-upgrade: deps python
 	swift build -c release --product martlet
 	python3 -B Tests/Cluster/upgrade.py $(FORMER) .build/release/martlet
 
-# Tests that wait for sockets run by themselves and two at a time: beside those that compute, or that
-# block, those that are asynchronous would wait for a thread. Histories of a cluster's log compute.
-OVER_SOCKETS := '^(MartletClientTests|MartletTests|MartletGatewayTests|MartletXMPPTests|EndToEndTests)\.|^MartletClusterTests\.(Cluster|Operator|Postgres)|^MartletBridgeTests\.PushClient'
-# Tests of brokers run once more on epoll; those of the transports themselves run on both at once.
-ON_EPOLL := '^(MartletTests|EndToEndTests)\.'
-
-## Builds and runs all tests, in Swift and in Python.
 # jemalloc overwrites memory that is new or freed: a read of freed memory then gives wrong results instead of the former
 # ones.
-test: export MALLOC_CONF := junk:true
-test: PACKAGES += liblz4-dev libpq-dev zlib1g-dev postgresql
-test: deps python python-sdks
-	swift build -c $(CONFIGURATION) --build-tests
-	@[ -z "$$CI" ] && [ -x /usr/bin/chromium ] && [ -x /usr/bin/chromedriver ] && [ -e $(BROWSER)/installed ] || \
-	    echo "The console in a browser is not tested: CI is set, or Chromium, its driver or Selenium is missing (make console-test)"
-	swift test -c $(CONFIGURATION) --skip-build --skip $(OVER_SOCKETS)
-	swift test -c $(CONFIGURATION) --skip-build --filter $(OVER_SOCKETS) \
-	    --experimental-maximum-parallelization-width 2
-	MARTLET_TRANSPORT=epoll swift test -c $(CONFIGURATION) --skip-build --filter $(ON_EPOLL) \
-	    --experimental-maximum-parallelization-width 2
+test test-all check: export MALLOC_CONF := junk:true
+
+## Builds without optimisation and runs the tests, but for the long ones.
+test: PACKAGES += liblz4-dev libpq-dev zlib1g-dev
+test: deps python
+	swift build --build-tests
+	python3 -B Tests/run.py "$$(swift build --show-bin-path)" quick
 	for folder in $(PYTHON_TESTS); do python3 -m unittest discover -s $$folder || exit 1; done
 
+## After make test: builds optimised, and runs histories, worlds, clusters, SDKs and browsers, and brokers on epoll.
+test-all: PACKAGES += liblz4-dev libpq-dev zlib1g-dev postgresql
+test-all: test python-sdks
+	swift build -c release --build-tests
+	@[ -z "$$CI" ] && [ -x /usr/bin/chromium ] && [ -x /usr/bin/chromedriver ] && [ -e $(BROWSER)/installed ] || \
+	    echo "The console in a browser is not tested: CI is set, or Chromium, its driver or Selenium is missing (make console-test)"
+	python3 -B Tests/run.py "$$(swift build -c release --show-bin-path)" rest
+
 ## The edit loop: format and tests of what differs from BASE=HEAD. TESTS="MODULE MODULE.SUITE": these.
-check: export MALLOC_CONF := junk:true
 check: PACKAGES += liblz4-dev libpq-dev zlib1g-dev
 check: deps python
-	@python3 Tests/Check/check.py --configuration $(CONFIGURATION) --python "$(PYTHON_TESTS)" \
-	    $(if $(BASE),--base $(BASE)) $(if $(TESTS),--tests "$(TESTS)")
+	@python3 Tests/Check/check.py --python "$(PYTHON_TESTS)" $(if $(BASE),--base $(BASE)) $(if $(TESTS),--tests "$(TESTS)")
 
 ## How the sources hang together, in figures: AT=COMMIT for another commit, NAMES=1 for what was counted.
 measures: python
@@ -95,10 +88,10 @@ help:
 # With FIRST, those from this seed on; also before SEED, in the same environment.
 mailbox-histories: PACKAGES += liblz4-dev libpq-dev zlib1g-dev
 mailbox-histories: deps
-	swift build -c $(CONFIGURATION) --build-tests
+	swift build -c release --build-tests
 	TESTS_MAILBOX_COUNT=$(or $(COUNT),100000) TESTS_MAILBOX_SEED=$(SEED) \
 	    TESTS_MAILBOX_FIRST=$(FIRST) \
-	    swift test -c $(CONFIGURATION) --skip-build --filter MartletMailboxTests.HistoryTests/random
+	    swift test -c release --skip-build --filter MartletMailboxTests.HistoryTests/random
 
 ## Simulated worlds: COUNT=10000 from the seed FROM=0 on, or the one with SEED, told line by line.
 simulate: deps
@@ -165,10 +158,10 @@ apns-kills: python-sdks
 
 BROWSER := .build/python-browser
 ## The console in Chromium from Debian, driven by Selenium, both installed if need be.
-# make test runs the same where both are there, but not where CI is set.
+# make test-all runs the same where both are there, but not where CI is set.
 console-test: $(BROWSER)/installed
-	swift build -c $(CONFIGURATION) --build-tests
-	swift test -c $(CONFIGURATION) --skip-build --filter EndToEndTests.ConsoleBrowserTests
+	swift build -c release --build-tests
+	swift test -c release --skip-build --filter EndToEndTests.ConsoleBrowserTests
 
 $(BROWSER)/installed: | chromium
 

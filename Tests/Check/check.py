@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The edit loop: the format of what changed, and the tests of its area.
 
-    check.py [--configuration release] [--base COMMIT] [--tests "MODULE MODULE.SUITE"]
+    check.py [--base COMMIT] [--tests "MODULE MODULE.SUITE"]
              [--python "FOLDER FOLDER"] [--list]
 
 What changed is what differs from the commit, which is the last one unless BASE names another, and new files. The tests
@@ -29,7 +29,6 @@ def run(*command):
 
 def main():
     parser = argparse.ArgumentParser(description="Checks the format of what changed, and runs the tests of its area.")
-    parser.add_argument("--configuration", default="release", help="that of make test")
     parser.add_argument("--base", default="HEAD", help="the commit to compare with")
     parser.add_argument("--tests", default="", help="modules and suites to run instead")
     parser.add_argument("--python", default="", help="the folders with tests in Python")
@@ -52,9 +51,9 @@ def main():
         run("swift", "format", "lint", "--strict", "--parallel", *formatted)
     for folder in python:
         run("python3", "-m", "unittest", "discover", "-s", folder)
-    run("swift", "build", "-c", options.configuration, "--build-tests")
+    run("swift", "build", "--build-tests")
     # Two at a time, as make test runs those that wait for sockets.
-    run("swift", "test", "-c", options.configuration, "--skip-build", "--filter", expression(tests),
+    run("swift", "test", "--skip-build", "--filter", expression(tests),
         "--experimental-maximum-parallelization-width", "2")
 
 
