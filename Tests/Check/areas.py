@@ -35,6 +35,7 @@ ELSEWHERE = (
     ("Sources/CoreProgram/", "EndToEndTests.CommandTests"),
     ("CModules/CBitKernels/", "MartletBitsTests"),
     ("CModules/CConsoleFiles/", "MartletGatewayTests"),
+    ("Protocol/", "MartletWireTests"),
     ("Tests/EngineBench/", "MartletEngineTests"),
     ("Tests/RedoBench/", "MartletStoreTests"),
     ("Tests/TLSPeers/", "MartletCryptoTests"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The vectors against a second reader, written in Python from the document alone (NET-1). Needs python3 and nothing else;
-// without it the test says so and is skipped.
+// The vectors against a second reader, written in Python from the document alone, and against the description of the protocol
+// (NET-1). Needs python3 and nothing else; without it the tests say so and are skipped.
 
 import Foundation
 import MartletWire
@@ -14,15 +14,20 @@ private let python = ["/usr/bin/python3", "/usr/local/bin/python3", "/opt/homebr
     @Test(
         "NET-1 the Python codec agrees with every vector and with the comments in it",
         .enabled(if: python != nil, "python3 is not installed"))
-    func vectors() throws {
+    func vectors() throws { try run("Tests/Python/check_vectors.py") }
+
+    @Test(
+        "NET-1 the description of the protocol says what every vector says, field by field",
+        .enabled(if: python != nil, "python3 is not installed"))
+    func description() throws { try run("Protocol/generate.py", "--check") }
+
+    /// Runs a script of the repository, which must succeed.
+    private func run(_ script: String, _ arguments: String...) throws {
+        let root = Vectors.folder.deletingLastPathComponent().deletingLastPathComponent()
         let process = Process()
         let output = Pipe()
         process.executableURL = URL(filePath: try #require(python))
-        process.arguments = [
-            "-B",
-            Vectors.folder.deletingLastPathComponent().appending(path: "Python/check_vectors.py")
-                .path,
-        ]
+        process.arguments = ["-B", root.appending(path: script).path] + arguments
         process.standardOutput = output
         process.standardError = output
         try process.run()
