@@ -11,7 +11,7 @@ SOURCES := Package.swift Sources Tests Benchmarks/Sources
 # Folders of which unittest takes the tests in Python.
 PYTHON_TESTS := Benchmarks/Harness Tests/Check Tests/Kernels Tests/Measures
 
-.PHONY: run build test test-all check help cluster cluster-soak cluster-upgrade browser-test apns-kills mailbox-histories measures simulate deps python python-sdks python-venv chromium console-test format format-check clean
+.PHONY: run build test test-all check help cluster cluster-soak cluster-upgrade browser-test apns-kills mailbox-histories measures protocol simulate deps python python-sdks python-venv chromium console-test format format-check clean
 
 ## The demo: 5,000 devices over real sockets, every number checked. Built without optimisation.
 # That takes a third of the time. In a terminal the whole program is built after that, and the demo goes on serving until
@@ -77,6 +77,11 @@ check: deps python
 ## How the sources hang together, in figures: AT=COMMIT for another commit, NAMES=1 for what was counted.
 measures: python
 	@python3 Tests/Measures/measures.py $(if $(AT),--at $(AT)) $(if $(NAMES),--names)
+
+## Makes the codecs of frames, in Swift, from Protocol/martlet.protocol.
+# MartletWireTests.PythonTests compares the two.
+protocol: python
+	python3 -B Protocol/generate.py
 
 ## Lists the targets.
 help:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Frames for a connection that several apps share. Each app has a channel, and a HELLO opens the channel. Every
-// frame belongs to the channel that the last CHANNEL named, so all other frames have an equal form on every channel
-// and on every connection. Rests on `WireReader` and `WireWriter`.
+// CHANNEL, for a connection that several apps share. Each app has a channel, and a HELLO opens the channel. Every frame
+// belongs to the channel that the last CHANNEL named, so all other frames have an equal form on every channel and on every
+// connection. Rests on `WireReader` and `WireWriter`.
 
 import MartletBase
 
@@ -23,20 +23,4 @@ public struct ChannelSelection: WireFrame {
     }
 
     package func encodeBody(into writer: inout WireWriter) { writer.u8(number) }
-}
-
-/// DETACH (0x99), from the client: the app of the selected channel leaves the connection.
-public struct Detach: WireFrame {
-    public init() {}
-    package var type: FrameType { .detach }
-    package init(from reader: inout WireReader) {}
-    package func encodeBody(into writer: inout WireWriter) {}
-}
-
-/// DETACHED (0x9A), from the broker: the last frame of a channel. The channel number is free again.
-public struct Detached: WireFrame {
-    public init() {}
-    package var type: FrameType { .detached }
-    package init(from reader: inout WireReader) {}
-    package func encodeBody(into writer: inout WireWriter) {}
 }

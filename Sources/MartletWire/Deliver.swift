@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DELIVER, a message for a device, and ACK, the device's answer after the application has taken messages. All
-// recipients of a message get equal DELIVER bytes, so the broker encodes the frame once (`DeliverHeader`). The
-// `Deliver` type here serves the client and tests. Rests on `WireReader`.
+// DELIVER, a message for a device. All recipients of a message get equal DELIVER bytes, so the broker encodes the frame once
+// (`DeliverHeader`). The `Deliver` type here serves the client and tests. Rests on `WireReader`.
 
 public import MartletBase
 
@@ -77,33 +76,5 @@ public struct Deliver: WireFrame {
         writer.string(from)
         if let ownNumber { writer.u64(ownNumber) }
         writer.raw(message)
-    }
-}
-
-/// ACK (0x11): the device's application has taken messages. No answer.
-public struct Acknowledge: WireFrame {
-    /// Stream ID of a message delivered on this connection. Acknowledges the message, and every message that came
-    /// before it with a lower stream ID; 0 for none.
-    public var through: UInt64
-    /// Stream IDs of messages acknowledged one by one.
-    public var streamIDs: [UInt64]
-
-    public init(through: UInt64, streamIDs: [UInt64] = []) {
-        self.through = through
-        self.streamIDs = streamIDs
-    }
-
-    package var type: FrameType { .acknowledge }
-
-    package init(from reader: inout WireReader) throws(WireError) {
-        through = try reader.u64()
-        streamIDs = try reader.list(entryBytesMin: 8) { (reader) throws(WireError) in
-            try reader.u64()
-        }
-    }
-
-    package func encodeBody(into writer: inout WireWriter) {
-        writer.u64(through)
-        writer.list(streamIDs) { (writer, streamID) in writer.u64(streamID) }
     }
 }

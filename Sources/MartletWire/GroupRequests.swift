@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A sender's requests about groups: instances that share a notification key, the target `MessageTarget.group` (GRP-1
-// to GRP-5). Rests on `GroupFrames` and `SenderInterface`.
+// to GRP-5). Rests on `SenderInterface`.
 
 public import MartletBase
 

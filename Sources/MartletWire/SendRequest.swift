@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SEND, MULTICAST and ACCEPTED. MULTICAST is a SEND with several targets. The message stays raw bytes, because the
-// broker checks the bytes in place and passes them on unchanged. Rests on `MessageTarget`.
+// SEND and MULTICAST, which is a SEND with several targets. The message stays raw bytes, because the broker checks the bytes in
+// place and passes them on unchanged. Rests on `MessageTarget`.
 
 public import MartletBase
 
@@ -56,15 +56,15 @@ public struct SendRequest: WireFrame {
 
     package var type: FrameType { target.kind == .several ? .multicast : .send }
 
-    /// - Parameter isMulticast: true if the frame has a list of targets in place of a single target.
-    package init(isMulticast: Bool, from reader: inout WireReader) throws(WireError) {
+    /// - Parameter type: `multicast` if the frame has a list of targets in place of a single target, else `send`.
+    package init(_ type: FrameType, from reader: inout WireReader) throws(WireError) {
         // The value is made at once, from its fields. Of a value made field by field, the compiler returns a copy,
         // because an error may end the initializer before the last field.
         let correlation = try reader.correlation()
         let flags = try reader.u8()
         guard flags & ~7 == 0 else { throw .unknownValue(field: "flags", value: UInt64(flags)) }
         let target: MessageTarget =
-            isMulticast
+            type == .multicast
             ? .several(
                 try reader.list(entryBytesMin: 3) { (reader) throws(WireError) in
                     try MessageTarget(from: &reader)
@@ -108,52 +108,5 @@ public struct SendRequest: WireFrame {
         writer.i64(sendAt?.millisecondsSince1970 ?? 0)
         if let notReceived { writer.u64(notReceived) }
         writer.raw(message)
-    }
-}
-
-/// ACCEPTED (0x21): MSG-6, the answer to SEND. The message is on disk, unless its time to live is 0.
-public struct Accepted: WireFrame {
-    public var correlation: UInt32
-    /// Number in the message ID; 0 after a request with `validateOnly`.
-    public var messageNumber: UInt64
-    /// Instances that the message was accepted for; 0 for a scheduled or deferred message.
-    public var recipients: UInt64
-    /// QUO-1: instances left out of `recipients` because their device's quota was used up.
-    public var rateLimited: UInt64
-    /// STO-2: recipients for which the broker discarded the message at once, because they are inactive.
-    public var inactive: UInt64
-    /// FAN-1: place among the project's deferred messages; 0 if the message is not deferred.
-    public var deferredPlace: UInt64
-
-    public init(
-        correlation: UInt32, messageNumber: UInt64, recipients: UInt64, rateLimited: UInt64 = 0,
-        inactive: UInt64 = 0, deferredPlace: UInt64 = 0
-    ) {
-        self.correlation = correlation
-        self.messageNumber = messageNumber
-        self.recipients = recipients
-        self.rateLimited = rateLimited
-        self.inactive = inactive
-        self.deferredPlace = deferredPlace
-    }
-
-    package var type: FrameType { .accepted }
-
-    package init(from reader: inout WireReader) throws(WireError) {
-        correlation = try reader.correlation()
-        messageNumber = try reader.u64()
-        recipients = try reader.u64()
-        rateLimited = try reader.u64()
-        inactive = try reader.u64()
-        deferredPlace = try reader.u64()
-    }
-
-    package func encodeBody(into writer: inout WireWriter) {
-        writer.u32(correlation)
-        writer.u64(messageNumber)
-        writer.u64(recipients)
-        writer.u64(rateLimited)
-        writer.u64(inactive)
-        writer.u64(deferredPlace)
     }
 }

@@ -1,93 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An administrator's requests about the keys that verify tickets (REG-7), with their frames and answers. The frames of
-// answers have no secret. Rests on `KeyFrames`.
+// An administrator's requests about the keys that verify tickets (REG-7). Rests on `AdministratorInterface`.
 
 public import MartletBase
-
-/// ADD_TICKET_KEY (0xA5): adds a ticket key to a project. Answered by DONE.
-public struct AddTicketKeyRequest: WireRequest {
-    package typealias Answer = Done
-
-    public var correlation: UInt32
-    public var projectID: String
-    /// The `kid` of the key's tickets.
-    public var keyID: String
-    public var name: String
-    public var algorithm: TicketAlgorithm
-    /// The secret of HS256; empty for the other algorithms.
-    public var secret: [UInt8]
-    /// Text from `BEGIN PUBLIC KEY` to `END PUBLIC KEY`; empty for HS256.
-    public var publicKey: String
-
-    public init(
-        correlation: UInt32 = 0, projectID: String, keyID: String, name: String,
-        algorithm: TicketAlgorithm, secret: [UInt8] = [], publicKey: String = ""
-    ) {
-        self.correlation = correlation
-        self.projectID = projectID
-        self.keyID = keyID
-        self.name = name
-        self.algorithm = algorithm
-        self.secret = secret
-        self.publicKey = publicKey
-    }
-
-    package static var type: FrameType { .addTicketKey }
-
-    package init(from reader: inout WireReader) throws(WireError) {
-        correlation = try reader.correlation()
-        projectID = try reader.string()
-        keyID = try reader.string()
-        name = try reader.string()
-        algorithm = try reader.choice("ticket algorithm")
-        secret = Array(try reader.stringBytes())
-        publicKey = try reader.string()
-    }
-
-    package func encodeBody(into writer: inout WireWriter) {
-        writer.u32(correlation)
-        writer.string(projectID)
-        writer.string(keyID)
-        writer.string(name)
-        writer.u8(algorithm.rawValue)
-        writer.counted(secret)
-        writer.string(publicKey)
-    }
-}
-
-/// Ticket keys (REG-7).
-package enum TicketKeys: KeyKind {
-    package static var revokeType: FrameType { .revokeTicketKey }
-    package static var listType: FrameType { .listTicketKeys }
-    package static var pageType: FrameType { .ticketKeyPage }
-    package static var entryBytesMin: Int { 14 }
-
-    package static func decode(
-        from reader: inout WireReader
-    ) throws(WireError) -> TicketKeySummary {
-        TicketKeySummary(
-            id: try reader.string(), name: try reader.string(),
-            algorithm: try reader.choice("ticket algorithm"),
-            created: Instant(millisecondsSince1970: try reader.i64()),
-            isRevoked: try reader.flag("revoked"))
-    }
-
-    package static func encode(_ key: TicketKeySummary, into writer: inout WireWriter) {
-        writer.string(key.id)
-        writer.string(key.name)
-        writer.u8(key.algorithm.rawValue)
-        writer.i64(key.created.millisecondsSince1970)
-        writer.flag(key.isRevoked)
-    }
-}
-
-/// REVOKE_TICKET_KEY (0xA6), answered by DONE.
-package typealias RevokeTicketKeyRequest = RevokeKey<TicketKeys>
-/// LIST_TICKET_KEYS (0xA7), answered by TICKET_KEY_PAGE.
-package typealias ListTicketKeysRequest = ListRequest<TicketKeys>
-/// TICKET_KEY_PAGE (0xA8).
-package typealias TicketKeyPage = ListResult<TicketKeys>
 
 extension AdministratorInterface {
     /// Adds a key that verifies tickets (REG-7): the secret that the app's server signs HS256 tickets with. The
@@ -127,12 +42,12 @@ extension AdministratorInterface {
     /// registered devices stay.
     /// - Throws: `NOT_FOUND`.
     public func revokeTicketKey(_ id: String, in project: String) async throws(Failure) {
-        try await revoke(TicketKeys.self, id, in: project)
+        _ = try await requests.ask(RevokeTicketKeyRequest(projectID: project, keyID: id))
     }
 
     /// All ticket keys of a project, including revoked keys, without secrets.
     /// - Throws: `NOT_FOUND`.
     public func ticketKeys(in project: String) async throws(Failure) -> [TicketKeySummary] {
-        try await list(TicketKeys.self, in: project)
+        try await requests.ask(ListTicketKeysRequest(projectID: project)).entries
     }
 }

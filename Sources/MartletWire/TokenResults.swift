@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Results for the instances that a sender named by token or by group, shared by the embedding interface and the
-// client library. Rests on `GroupFrames`.
+// client library. Rests on `GroupAccepted`.
 
 public import MartletBase
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Frames for changing subscriptions, from the device itself or from a sender for up to 1000 devices, and the common
-// answer. The codec accepts as many entries as a frame holds; the broker checks the allowed number. Rests on
-// `WireReader` and `WireWriter`.
+// SUBSCRIBE and UNSUBSCRIBE of a device, which have one type, and a sender's requests about the subscriptions of up to 1000
+// devices. Rests on `SenderInterface`.
 
 public import MartletBase
 
@@ -21,8 +20,8 @@ public struct DeviceTopicsRequest: WireFrame {
 
     package var type: FrameType { operation == .subscribe ? .subscribe : .unsubscribe }
 
-    package init(operation: TopicOperation, from reader: inout WireReader) throws(WireError) {
-        self.operation = operation
+    package init(_ type: FrameType, from reader: inout WireReader) throws(WireError) {
+        operation = type == .subscribe ? .subscribe : .unsubscribe
         correlation = try reader.correlation()
         topics = try reader.strings()
     }
@@ -30,122 +29,6 @@ public struct DeviceTopicsRequest: WireFrame {
     package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.strings(topics)
-    }
-}
-
-/// UNREGISTER (0x14): the device's token becomes invalid. Answered by DONE; then the connection closes.
-public struct UnregisterRequest: WireFrame {
-    public var correlation: UInt32
-    public init(correlation: UInt32 = 0) { self.correlation = correlation }
-    package var type: FrameType { .unregister }
-    package init(from reader: inout WireReader) throws(WireError) {
-        correlation = try reader.correlation()
-    }
-    package func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
-}
-
-/// UNREGISTER_TOKEN (0x45): REG-3, a sender unregisters an instance by token. Answered by DONE.
-public struct UnregisterTokenRequest: WireRequest {
-    package typealias Answer = Done
-
-    public var correlation: UInt32
-    public var token: String
-
-    public init(correlation: UInt32 = 0, token: String) {
-        self.correlation = correlation
-        self.token = token
-    }
-
-    package static var type: FrameType { .unregisterToken }
-
-    package init(from reader: inout WireReader) throws(WireError) {
-        correlation = try reader.correlation()
-        token = try reader.string()
-    }
-
-    package func encodeBody(into writer: inout WireWriter) {
-        writer.u32(correlation)
-        writer.string(token)
-    }
-}
-
-/// CHANGE_TOPIC (0x22): TOP-4, a sender changes the subscriptions of many devices to a topic. Answered by
-/// TOPIC_RESULT.
-public struct ChangeTopicRequest: WireRequest {
-    package typealias Answer = TopicResult
-
-    public var correlation: UInt32
-    public var operation: TopicOperation
-    public var topic: String
-    public var tokens: [String]
-
-    public init(
-        correlation: UInt32 = 0, operation: TopicOperation, topic: String, tokens: [String]
-    ) {
-        self.correlation = correlation
-        self.operation = operation
-        self.topic = topic
-        self.tokens = tokens
-    }
-
-    package static var type: FrameType { .changeTopic }
-
-    package init(from reader: inout WireReader) throws(WireError) {
-        correlation = try reader.correlation()
-        operation = try reader.choice("operation")
-        topic = try reader.string()
-        tokens = try reader.strings()
-    }
-
-    package func encodeBody(into writer: inout WireWriter) {
-        writer.u32(correlation)
-        writer.u8(operation.rawValue)
-        writer.string(topic)
-        writer.strings(tokens)
-    }
-}
-
-/// TOPIC_RESULT (0x23): the count of successful entries of a request, and the reason for each refused entry.
-public struct TopicResult: WireAnswer {
-    /// A refused entry of the request's list.
-    public struct Failure: Sendable, Hashable {
-        /// Index of the entry in the request's list.
-        public var index: UInt16
-        public var word: ErrorWord
-
-        public init(index: UInt16, word: ErrorWord) {
-            self.index = index
-            self.word = word
-        }
-    }
-
-    public var correlation: UInt32
-    public var successes: UInt16
-    public var failures: [Failure]
-
-    public init(correlation: UInt32 = 0, successes: UInt16, failures: [Failure] = []) {
-        self.correlation = correlation
-        self.successes = successes
-        self.failures = failures
-    }
-
-    package static var type: FrameType { .topicResult }
-
-    package init(from reader: inout WireReader) throws(WireError) {
-        correlation = try reader.correlation()
-        successes = try reader.u16()
-        failures = try reader.list(entryBytesMin: 4) { (reader) throws(WireError) in
-            Failure(index: try reader.u16(), word: try reader.errorWord())
-        }
-    }
-
-    package func encodeBody(into writer: inout WireWriter) {
-        writer.u32(correlation)
-        writer.u16(successes)
-        writer.list(failures) { (writer, failure) in
-            writer.u16(failure.index)
-            writer.u16(failure.word.rawValue)
-        }
     }
 }
 

@@ -46,10 +46,6 @@ public struct RequestFrame: Sendable, Hashable {
 
     package init(_ value: some WireRequest) { self.value = value }
 
-    package init(_ type: any WireRequest.Type, from reader: inout WireReader) throws(WireError) {
-        value = try type.init(from: &reader)
-    }
-
     public static func == (one: Self, other: Self) -> Bool {
         AnyHashable(one.value) == AnyHashable(other.value)
     }
@@ -63,13 +59,37 @@ public struct AnswerFrame: Sendable, Hashable {
 
     package init(_ value: some WireAnswer) { self.value = value }
 
-    package init(_ type: any WireAnswer.Type, from reader: inout WireReader) throws(WireError) {
-        value = try type.init(from: &reader)
-    }
-
     public static func == (one: Self, other: Self) -> Bool {
         AnyHashable(one.value) == AnyHashable(other.value)
     }
 
     public func hash(into hasher: inout Hasher) { value.hash(into: &hasher) }
+}
+
+extension ClientFrame {
+    /// The frame of a request.
+    package static func request(_ request: some WireRequest) -> Self {
+        .request(RequestFrame(request))
+    }
+
+    /// The request in the frame; nil if the frame is no request of the type.
+    package func request<Request: WireRequest>(as type: Request.Type = Request.self) -> Request? {
+        guard case .request(let frame) = self else { return nil }
+        return frame.value as? Request
+    }
+}
+
+extension BrokerFrame {
+    /// The frame of an answer.
+    package static func answer(_ answer: some WireAnswer) -> Self { .answer(AnswerFrame(answer)) }
+
+    /// The answer in the frame; nil if the frame is no answer of the type.
+    package func answer<Answer: WireAnswer>(as type: Answer.Type = Answer.self) -> Answer? {
+        switch self {
+        case .answer(let frame): frame.value as? Answer
+        case .done(let done): done as? Answer
+        case .topicResult(let result): result as? Answer
+        default: nil
+        }
+    }
 }

@@ -78,7 +78,7 @@ import Testing
         case .broker(.groupAccepted(let frame)): frame.failures.contains { $0.word == .internal }
         case .broker(.multicastResult(let frame)):
             frame.failures.contains { $0.word == .internal }
-        case .node(.watched(let frame)):
+        case .node(.events(let frame)):
             frame.events.contains { event in
                 if case .refused(let error) = event { error.word == .internal } else { false }
             }

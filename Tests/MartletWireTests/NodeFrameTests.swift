@@ -76,15 +76,17 @@ let nodeVectors: [String: AnyFrame] = [
                     isEnded: true),
             ]))),
     "node-listen": .node(
-        .listen(NodeListen(.listen, project: ProjectNumber(1), listener: 4))),
+        .listen(NodeListen(operation: .listen, project: ProjectNumber(1), listener: 4))),
     "node-listen-retire": .node(
-        .listen(NodeListen(.retire, project: ProjectNumber(1), listener: 4, kept: [17, 19]))),
+        .listen(
+            NodeListen(
+                operation: .retire, project: ProjectNumber(1), listener: 4, kept: [17, 19]))),
     "node-upstream": .node(.upstream(NodeUpstream(listener: 4, delivery: delivery))),
     "node-figures": .node(
         .figures(NodeFigures(node: "b", isActive: false, fanouts: [], status: load))),
     "node-watch": .node(
         .watch(NodeWatch(projects: [NodeWatch.Entry(project: ProjectNumber(7), id: "tides")]))),
-    "node-events": .node(.watched(watched)),
+    "node-events": .node(.events(watched)),
     "node-fanout": .node(.fanout(NodeFanout(row: 1001, events: [1, 0, 0, 0, 4]))),
     "node-quotas": .node(
         .quotas(
@@ -156,8 +158,8 @@ extension RandomFrames {
         case 7:
             .listen(
                 NodeListen(
-                    one(), project: ProjectNumber(u32()), listener: u64(), kept: list { $0.u64() })
-            )
+                    operation: one(), project: ProjectNumber(u32()), listener: u64(),
+                    kept: list { $0.u64() }))
         case 8:
             .upstream(
                 NodeUpstream(
@@ -186,7 +188,7 @@ extension RandomFrames {
                     }))
         case 12: .row(NodeRow(epoch: u32(), row: u64(), chain: sixteen(), body: bytes()))
         case 11: .fanout(NodeFanout(row: u64(), events: bytes()))
-        default: .watched(nodeEvents())
+        default: .events(nodeEvents())
         }
     }
 }

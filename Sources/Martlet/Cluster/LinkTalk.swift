@@ -104,7 +104,7 @@ extension NodeLinks {
         case .watch(let frame):
             guard talk.hasWatches else { return false }
             if let book = watchBook { watches.take(frame, from: link, book) }
-        case .watched(let frame):
+        case .events(let frame):
             guard talk.hasWatches, !talk.isActive || frame.node == talk.node else { return false }
             if let book = watchBook { watches.take(frame, from: link, book) }
         default: return false

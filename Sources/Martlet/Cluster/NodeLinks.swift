@@ -299,7 +299,7 @@ final class NodeLinks: Sendable {
                     else { return false }
                     remote.take(frame, committer)
                     return true
-                case .ended, .figures, .watch, .watched: return hear(frame, talk, outbox)
+                case .ended, .figures, .watch, .events: return hear(frame, talk, outbox)
                 case .pong: return epoch != nil
                 case .committed, .upstream, .row, .fanout, .quotas, .error: return false
                 }
@@ -507,7 +507,7 @@ final class NodeLinks: Sendable {
                                     state.upstream[index].row = frame.row
                                 }
                             }
-                        case .figures, .quotas, .watch, .watched: return hear(frame, talk, outbox)
+                        case .figures, .quotas, .watch, .events: return hear(frame, talk, outbox)
                         case .upstream(let frame):
                             state.withLock { $0.upstream.append((nil, frame)) }
                         case .row(let frame):

@@ -2,7 +2,7 @@
 //
 // Stands in, at the active node, for a follower's listeners for devices' messages (UPS-1). The active node's book has them
 // beside its own, and their messages go out over the link. When the link ends they leave, and what they haven't acknowledged
-// goes to others. Lives on a link's thread. Rests on UpstreamBook and NodeFrames.
+// goes to others. Lives on a link's thread. Rests on UpstreamBook and NodeListen.
 
 import MartletBase
 import MartletCluster
@@ -57,13 +57,13 @@ extension NodeListen {
     init(_ change: UpstreamBook.Change) {
         switch change {
         case .listen(let listener, let project):
-            self.init(.listen, project: project, listener: listener)
+            self.init(operation: .listen, project: project, listener: listener)
         case .retire(let listener, let project, let kept):
-            self.init(.retire, project: project, listener: listener, kept: kept)
+            self.init(operation: .retire, project: project, listener: listener, kept: kept)
         case .leave(let listener, let project):
-            self.init(.leave, project: project, listener: listener)
+            self.init(operation: .leave, project: project, listener: listener)
         case .taken(let numbers, let project):
-            self.init(.taken, project: project, listener: 0, kept: numbers)
+            self.init(operation: .taken, project: project, listener: 0, kept: numbers)
         }
     }
 }

@@ -59,7 +59,7 @@ final class WatchRelay: Sendable {
                 else { continue }
                 place.told = now
                 peers[index].wanted[project] = place
-                link.push(NodeFrame.watched(events).bytes)
+                link.push(NodeFrame.events(events).bytes)
             }
         }
     }
@@ -102,7 +102,7 @@ final class WatchRelay: Sendable {
         book.heard(frame)
         peers.withLock { peers in
             for peer in peers where peer.link !== link && peer.wanted[frame.project] != nil {
-                peer.link.push(NodeFrame.watched(frame).bytes)
+                peer.link.push(NodeFrame.events(frame).bytes)
             }
         }
     }

@@ -7,31 +7,19 @@ import MartletEngine
 import MartletRows
 import MartletWire
 
-/// A change of an app that the broker makes.
-protocol ServedAppChange: AppChange {
-    static func change(of name: String, on platform: Platform) -> RegistryChange
-}
-
-extension ChangeApp: ServedRequest where Change: ServedAppChange {
-    func plan(for principal: Principal, _ answerer: Answerer) throws(MartletError) -> Plan<Done> {
-        try principal.checkAdministrator()
-        return .command(.changeRegistry(project: projectID, Change.change(of: name, on: platform)))
+extension CreateAppRequest: ServedCommand {
+    var command: Command {
+        .changeRegistry(project: projectID, .createApp(name: name, platform: platform))
     }
 }
 
-extension CreatesApp: ServedAppChange {
-    static func change(of name: String, on platform: Platform) -> RegistryChange {
-        .createApp(name: name, platform: platform)
+extension DeleteAppRequest: ServedCommand {
+    var command: Command {
+        .changeRegistry(project: projectID, .deleteApp(name: name, platform: platform))
     }
 }
 
-extension DeletesApp: ServedAppChange {
-    static func change(of name: String, on platform: Platform) -> RegistryChange {
-        .deleteApp(name: name, platform: platform)
-    }
-}
-
-extension Apps: ServedListKind {
+extension ListAppsRequest: ServedList {
     static func entries(
         of project: Project, in storage: borrowing Transaction
     ) throws(StorageError) -> [AppSummary] {

@@ -52,14 +52,11 @@ extension AddBridgeKeyRequest: ServedRequest {
     private static var appleIDBytes: Int { 10 }
 }
 
-extension RemoveBridgeKeyRequest: ServedRequest {
-    func plan(for principal: Principal, _ answerer: Answerer) throws(MartletError) -> Plan<Done> {
-        try principal.checkAdministrator()
-        return .command(.changeBridge(.removeKey(project: projectID, kind: kind, id: keyID)))
-    }
+extension RemoveBridgeKeyRequest: ServedCommand {
+    var command: Command { .changeBridge(.removeKey(project: projectID, kind: kind, id: keyID)) }
 }
 
-extension BridgeKeys: ServedListKind {
+extension ListBridgeKeysRequest: ServedList {
     static func entries(
         of project: Project, in storage: borrowing Transaction
     ) throws(StorageError) -> [BridgeKeySummary] {

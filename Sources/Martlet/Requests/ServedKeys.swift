@@ -8,54 +8,84 @@ import MartletEngine
 import MartletRows
 import MartletWire
 
-/// A kind of short lists that the broker reads.
-protocol ServedListKind: ListedKind {
+/// The answer with a short list: all keys of a kind, or all apps.
+protocol ListAnswer: WireAnswer {
+    associatedtype Entry
+    init(correlation: UInt32, entries: [Entry])
+}
+
+extension KeyPage: ListAnswer {}
+extension RegistrationKeyPage: ListAnswer {}
+extension TicketKeyPage: ListAnswer {}
+extension ServiceAccountPage: ListAnswer {}
+extension BridgeKeyPage: ListAnswer {}
+extension AppPage: ListAnswer {}
+
+/// The question for a short list of a project.
+protocol ServedList: ServedQuestion where Answer: ListAnswer {
+    var projectID: String { get }
     static func entries(
         of project: Project, in storage: borrowing Transaction
-    ) throws(StorageError) -> [Entry]
+    ) throws(StorageError) -> [Answer.Entry]
 }
 
-/// A kind of keys that the broker revokes.
-protocol ServedKeyKind: KeyKind, ServedListKind {
-    static func revocation(of id: String, in projectID: String) -> Command
-}
-
-/// A kind of keys whose text the broker makes.
-protocol ServedIssuedKeyKind: IssuedKeyKind, ServedKeyKind {
-    static func creation(of key: NewKey, in projectID: String) -> Command
-}
-
-extension ListRequest: ServedRequest, ServedQuestion where Kind: ServedListKind {
-    func answer(to principal: Principal, _ answerer: Answerer) throws -> ListResult<Kind> {
+extension ServedList {
+    func answer(to principal: Principal, _ answerer: Answerer) throws -> Answer {
         try principal.checkAdministrator()
-        return ListResult(
+        return Answer(
+            correlation: 0,
             entries: try answerer.read {
-                try Kind.entries(of: try Authentication.project(id: projectID, in: $0), in: $0)
+                try Self.entries(of: try Authentication.project(id: projectID, in: $0), in: $0)
             })
     }
 }
 
-extension RevokeKey: ServedRequest where Kind: ServedKeyKind {
+/// A request of an administrator that is one command, whose outcome is the answer.
+protocol ServedCommand: ServedRequest where Answer == Done {
+    var command: Command { get }
+}
+
+extension ServedCommand {
     func plan(for principal: Principal, _ answerer: Answerer) throws(MartletError) -> Plan<Done> {
         try principal.checkAdministrator()
-        return .command(Kind.revocation(of: keyID, in: projectID))
+        return .command(command)
     }
 }
 
-extension CreateKey: ServedRequest where Kind: ServedIssuedKeyKind {
-    func plan(
-        for principal: Principal, _ answerer: Answerer
-    ) throws(MartletError) -> Plan<IssuedKeyResult<Kind>> {
+/// The answer that tells the text of a new key.
+protocol IssuedKeyAnswer: WireAnswer {
+    init(correlation: UInt32, keyID: String, text: String)
+}
+
+extension KeyResult: IssuedKeyAnswer {}
+extension RegistrationKeyResult: IssuedKeyAnswer {}
+
+/// The request for a key whose text the broker makes.
+protocol ServedKeyCreation: ServedRequest where Answer: IssuedKeyAnswer {
+    var name: String { get }
+    func creation(of key: NewKey) -> Command
+}
+
+extension ServedKeyCreation {
+    func plan(for principal: Principal, _ answerer: Answerer) throws(MartletError) -> Plan<Answer> {
         try principal.checkAdministrator()
         let key = Credentials.serverKey()
         let new = NewKey(id: key.id, name: name, digest: Credentials.digest(key.text))
-        return .command(Kind.creation(of: new, in: projectID)) { _ in
-            .answer(IssuedKeyResult(keyID: key.id, text: key.text))
+        return .command(creation(of: new)) { _ in
+            .answer(Answer(correlation: 0, keyID: key.id, text: key.text))
         }
     }
 }
 
-extension ServerKeys: ServedIssuedKeyKind {
+extension CreateKeyRequest: ServedKeyCreation {
+    func creation(of key: NewKey) -> Command { .createKey(project: projectID, key: key) }
+}
+
+extension RevokeKeyRequest: ServedCommand {
+    var command: Command { .revokeKey(project: projectID, keyID: keyID) }
+}
+
+extension ListKeysRequest: ServedList {
     static func entries(
         of project: Project, in storage: borrowing Transaction
     ) throws(StorageError) -> [KeySummary] {
@@ -63,17 +93,21 @@ extension ServerKeys: ServedIssuedKeyKind {
             KeySummary(id: $0.id, name: $0.name, created: $0.created, isRevoked: $0.isRevoked)
         }
     }
+}
 
-    static func creation(of key: NewKey, in projectID: String) -> Command {
-        .createKey(project: projectID, key: key)
-    }
-
-    static func revocation(of id: String, in projectID: String) -> Command {
-        .revokeKey(project: projectID, keyID: id)
+extension CreateRegistrationKeyRequest: ServedKeyCreation {
+    func creation(of key: NewKey) -> Command {
+        .changeRegistry(project: projectID, .createRegistrationKey(key))
     }
 }
 
-extension RegistrationKeys: ServedIssuedKeyKind {
+extension RevokeRegistrationKeyRequest: ServedCommand {
+    var command: Command {
+        .changeRegistry(project: projectID, .revokeRegistrationKey(id: keyID))
+    }
+}
+
+extension ListRegistrationKeysRequest: ServedList {
     static func entries(
         of project: Project, in storage: borrowing Transaction
     ) throws(StorageError) -> [KeySummary] {
@@ -81,17 +115,13 @@ extension RegistrationKeys: ServedIssuedKeyKind {
             KeySummary(id: $0.id, name: $0.name, created: $0.created, isRevoked: $0.isRevoked)
         }
     }
-
-    static func creation(of key: NewKey, in projectID: String) -> Command {
-        .changeRegistry(project: projectID, .createRegistrationKey(key))
-    }
-
-    static func revocation(of id: String, in projectID: String) -> Command {
-        .changeRegistry(project: projectID, .revokeRegistrationKey(id: id))
-    }
 }
 
-extension TicketKeys: ServedKeyKind {
+extension RevokeTicketKeyRequest: ServedCommand {
+    var command: Command { .changeRegistry(project: projectID, .revokeTicketKey(id: keyID)) }
+}
+
+extension ListTicketKeysRequest: ServedList {
     static func entries(
         of project: Project, in storage: borrowing Transaction
     ) throws(StorageError) -> [TicketKeySummary] {
@@ -101,13 +131,13 @@ extension TicketKeys: ServedKeyKind {
                 isRevoked: $0.isRevoked)
         }
     }
-
-    static func revocation(of id: String, in projectID: String) -> Command {
-        .changeRegistry(project: projectID, .revokeTicketKey(id: id))
-    }
 }
 
-extension ServiceAccounts: ServedKeyKind {
+extension RevokeServiceAccountRequest: ServedCommand {
+    var command: Command { .revokeServiceAccount(project: projectID, keyID: keyID) }
+}
+
+extension ListServiceAccountsRequest: ServedList {
     static func entries(
         of project: Project, in storage: borrowing Transaction
     ) throws(StorageError) -> [ServiceAccountSummary] {
@@ -116,9 +146,5 @@ extension ServiceAccounts: ServedKeyKind {
                 keyID: $0.id, name: $0.name, clientEmail: $0.clientEmail, created: $0.created,
                 isRevoked: $0.isRevoked)
         }
-    }
-
-    static func revocation(of id: String, in projectID: String) -> Command {
-        .revokeServiceAccount(project: projectID, keyID: id)
     }
 }
