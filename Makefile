@@ -78,8 +78,8 @@ check: deps python
 measures: python
 	@python3 Tests/Measures/measures.py $(if $(AT),--at $(AT)) $(if $(NAMES),--names)
 
-## Makes the codecs of frames, in Swift, from Protocol/martlet.protocol.
-# MartletWireTests.PythonTests compares the two.
+## Makes the codecs of frames and the tables of the article WireProtocol from Protocol/martlet.protocol.
+# MartletWireTests.PythonTests compares them.
 protocol: python
 	python3 -B Protocol/generate.py
 

@@ -218,7 +218,8 @@ class Swift:
             [f"    package {static}var type: FrameType {{ .{frame.case} }}"],
             function([f"    package init(from reader: inout WireReader) {throws}{{"],
                      [f"{each.code} = {self.short(self.value(each)[1])}" for each in fields]),
-            function(["    package func encodeBody(into writer: inout WireWriter) {"], [self.value(each)[2] for each in fields])]
+            function(["    package func encodeBody(into writer: inout WireWriter) {"],
+                     [self.value(each)[2] for each in fields])]
         return [*self.comment(text, 0), f"{level}struct {frame.type}: {kind} {{", *spaced(members), "}"]
 
     def group(self, group):
@@ -297,8 +298,10 @@ class Swift:
         requests = sorted({frame.type for frame in self.description.frames if self.is_request(frame)})
         return "\n".join([
             HEADER.format("// Numbers of the frame types, as in the document WireProtocol, and the list of requests. A number is"
-                          " part of the\n// protocol and is never reused."), "/// Type of a frame: the byte after the length field.",
-            "public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {", *lines, "}", "", "extension FrameType {",
+                          " part of the\n// protocol and is never reused."),
+            "/// Type of a frame: the byte after the length field.",
+            "public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {", *lines, "}", "",
+            "extension FrameType {",
             "    /// All requests of senders and administrators that have one answer, of one type.",
             "    package static let requests: [any WireRequest.Type] = [",
             *textwrap.wrap(", ".join(f"{name}.self" for name in requests) + ",", CODE, initial_indent=" " * 8,

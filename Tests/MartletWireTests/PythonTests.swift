@@ -17,7 +17,7 @@ private let python = ["/usr/bin/python3", "/usr/local/bin/python3", "/opt/homebr
     func vectors() throws { try run("Tests/Python/check_vectors.py") }
 
     @Test(
-        "NET-1 the codecs are those of the description, which says what every vector says",
+        "NET-1 codecs and tables are those of the description, which says what every vector says",
         .enabled(if: python != nil, "python3 is not installed"))
     func description() throws { try run("Protocol/generate.py", "--check") }
 
