@@ -6,7 +6,7 @@
 - A paragraph that begins so and goes on with a colon (`**0x62 GROUP**:`) has the fields in one sentence, and nothing else.
 - Both hold for groups of fields too (`*A fanout*`, `*A project*:`). Such a group is named where it occurs; the fields of others
   stand in their place.
-- In a table of frames, the columns whose heads begin with `body` and `answer`."""
+- In a table of frames, the columns `body`, `answer` and `from`."""
 
 import re
 import textwrap
@@ -156,6 +156,9 @@ class Article:
             if head.startswith("body") and cells[index] != "below":
                 cells[index] = self.body(frame, "correlation" in head)
                 self.shown.add(frame.name)
+            elif head == "from":
+                senders = [side for sides in frame.senders for side in sides]
+                cells[index] = senders[0] if len(senders) == 1 else "either side"
             elif head == "answer":
                 cells[index] = self.answer(frame)
         return "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"

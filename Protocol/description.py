@@ -81,13 +81,18 @@ class Frame(Layout):
     has_correlation: bool = False
 
     def goes(self, sides):
-        """Whether one of the sides sends the frame: of `clients`, `broker`, `nodes`."""
+        """Whether one of the sides sends the frame."""
         return any(sides & set(senders) for senders in self.senders)
 
     @property
+    def format(self):
+        """The first format of links with the frame."""
+        return next((int(note[5:]) for note in self.notes if note.startswith("link ")), 1)
+
+    @property
     def senders(self):
-        for way in self.way.split(", node "):
-            way = way if way.startswith(("client", "device", "sender", "adm", "broker", "node")) else "node " + way
+        """The sides that send the frame, for each of its ways."""
+        for way in self.way.split("; "):
             left, arrow, right = re.fullmatch(r"(.*) (→|↔) (.*)", way).groups()
             yield left.split(", ") + (right.split(", ") if arrow == "↔" else [])
 

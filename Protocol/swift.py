@@ -205,6 +205,8 @@ class Swift:
         text = f"{frame.name} (0x{frame.number:02X}): {lowered(frame.sentences)}"
         if frame.answers:
             text += f" Answered by {' or '.join(frame.answers)}."
+        if frame.format > 1:
+            text += f" From format {frame.format} of links on."
         is_answer, is_request = self.is_answer(frame), self.is_request(frame)
         kind = "WireRequest" if is_request else "WireAnswer" if is_answer else "WireFrame"
         members = [self.properties(frame, level, fields), self.initializer(level, fields)]
@@ -404,7 +406,7 @@ class Swift:
                    "BrokerFrame", "public ", {"broker"}, "answer",
                    ("the broker sends to a client", "from the broker to a client", "the broker")),
                "NodeFrame.swift": self.frames(
-                   "NodeFrame", "package ", {"node"}, None,
+                   "NodeFrame", "package ", {"node", "active node", "follower"}, None,
                    ("a node sends to another", "of a link between two nodes", "a node"))}
         for part in self.description.parts:
             if text := self.part(part):

@@ -61,7 +61,7 @@ package struct NodeForward: WireFrame {
 }
 
 /// ENDED (0xC6): the progress of fanouts on a follower since its last report. A fanout is over when all nodes have
-/// ended their parts.
+/// ended their parts. From format 2 of links on.
 package struct NodeEnded: WireFrame {
     /// At most `NodeLimits.endedEntriesMax`.
     package var entries: [Entry]
@@ -185,7 +185,7 @@ package struct NodeUpstream: WireFrame {
 }
 
 /// NODE_FIGURES (0xCA): the load of a node. A follower tells its own once a second; the active node tells its own and
-/// those of the other followers.
+/// those of the other followers. From format 2 of links on.
 package struct NodeFigures: WireFrame {
     package var node: String
     package var isActive: Bool
@@ -219,7 +219,7 @@ package struct NodeFigures: WireFrame {
 }
 
 /// NODE_WATCH (0xCB): all projects of which the sending node wants events from now on. Replaces the list of the last
-/// frame.
+/// frame. From format 3 of links on.
 package struct NodeWatch: WireFrame {
     /// At most `NodeLimits.watchedProjectsMax`.
     package var projects: [Entry]
@@ -259,7 +259,7 @@ extension NodeWatch {
     }
 }
 
-/// NODE_EVENTS (0xCC): the events of a project on a node since the last frame.
+/// NODE_EVENTS (0xCC): the events of a project on a node since the last frame. From format 3 of links on.
 package struct NodeEvents: WireFrame {
     /// Name of the node with the events.
     package var node: String
@@ -351,7 +351,8 @@ extension NodeEvents {
     }
 }
 
-/// NODE_FANOUT (0xCD): a now-or-never message for devices of followers. No row has the message.
+/// NODE_FANOUT (0xCD): a now-or-never message for devices of followers. No row has the message. From format 4 of links
+/// on.
 package struct NodeFanout: WireFrame {
     /// The last row of the active node when the message was accepted. A follower first applies this row.
     package var row: UInt64
@@ -376,7 +377,7 @@ package struct NodeFanout: WireFrame {
     }
 }
 
-/// NODE_ROW (0xCE): a row that the log has accepted.
+/// NODE_ROW (0xCE): a row that the log has accepted. From format 4 of links on.
 package struct NodeRow: WireFrame {
     package var epoch: UInt32
     package var row: UInt64
@@ -408,7 +409,8 @@ package struct NodeRow: WireFrame {
     }
 }
 
-/// NODE_QUOTAS (0xCF): the quotas that are not full, once a second. A quota that the frame does not name is full.
+/// NODE_QUOTAS (0xCF): the quotas that are not full, once a second. A quota that the frame does not name is full. From
+/// format 5 of links on.
 package struct NodeQuotas: WireFrame {
     /// At most `NodeLimits.quotaEntriesMax`.
     package var entries: [Entry]
