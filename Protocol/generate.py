@@ -5,11 +5,13 @@
     generate.py              writes codecs and tables
     generate.py --check      says what it would write, and where a golden vector contradicts the description; 1 if anything
     generate.py --skeleton NAME   prints a vector of the frame NAME to be filled in
-"""
+
+Codecs for another language are another file beside `swift.py`, with the same `Description`."""
 
 import pathlib
 import sys
 
+import enumerations
 import vectors
 from article import Article
 from description import Description
@@ -25,7 +27,8 @@ def main(arguments):
     if arguments[:1] == ["--skeleton"]:
         print(vectors.skeleton(description, description.frame(arguments[1])), end="")
         return 0
-    files = {CODECS / name: text for name, text in Swift(description).files().items()}
+    codecs = Swift(description).files() | enumerations.files(description)
+    files = {CODECS / name: text for name, text in codecs.items()}
     article = Article(description, ARTICLE.read_text(encoding="utf-8"))
     files[ARTICLE] = article.made()
     stale = [path for path in CODECS.glob("*.swift") if path not in files]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Swift codecs of the description: a file of frames and groups for each part, and the enumerations of frames.
+"""The Swift codecs of the description: a file of frames and groups for each part.
 
 The files read as the ones beside them, which are written by hand: lines of 100 characters, comments of 120, and the format of
 `swift format`."""
@@ -289,126 +289,7 @@ class Swift:
             lines.append(f"{LEVELS[level]}import MartletBase\n")
         return "\n".join(lines) + "\n" + "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
-    # Enumerations
-
-    def numbers(self):
-        seen, lines = set(), []
-        for frame in self.description.frames:
-            if frame.name not in seen:
-                seen.add(frame.name)
-                lines.append(f"    case {frame.case} = 0x{frame.number:02X}")
-        requests = sorted({frame.type for frame in self.description.frames if self.is_request(frame)})
-        return "\n".join([
-            HEADER.format("// Numbers of the frame types, as in the document WireProtocol, and the list of requests. A number is"
-                          " part of the\n// protocol and is never reused."),
-            "/// Type of a frame: the byte after the length field.",
-            "public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {", *lines, "}", "",
-            "extension FrameType {",
-            "    /// All requests of senders and administrators that have one answer, of one type.",
-            "    package static let requests: [any WireRequest.Type] = [",
-            *textwrap.wrap(", ".join(f"{name}.self" for name in requests) + ",", CODE, initial_indent=" " * 8,
-                           subsequent_indent=" " * 8), "    ]", "}", ""])
-
-    def case(self, frame):
-        """The case of a frame in `ClientFrame` and so on."""
-        if self.is_shared(frame):
-            name = frame.type.removesuffix("Request")
-            return name[0].lower() + name[1:]
-        if frame.case.startswith("node"):
-            return frame.case[4].lower() + frame.case[5:]
-        return frame.case
-
-    def frames(self, name, level, sides, other, about):
-        """The enumeration of the frames that some sides send; `other` is the case of requests or of answers."""
-        own, boxed = {}, []
-        for frame in self.description.frames:
-            if not frame.goes(sides):
-                continue
-            if (self.is_request(frame) if other == "request" else self.is_only_answer(frame) if other else False):
-                boxed.append(frame)
-            else:
-                own.setdefault(self.case(frame), []).append(frame)
-        boxed_type = {"request": "RequestFrame", "answer": "AnswerFrame"}.get(other)
-        cases = {case: frames[0].type for case, frames in own.items()}
-        lines = [HEADER.format(f"// `{name}`: one value for every frame type that {about[0]}."),
-                 f"/// A frame {about[1]}.", f"{level}enum {name}: Sendable, Hashable {{"]
-        if other:
-            lines.append({"request": "    /// A request of a sender or an administrator that has one answer, of one type.",
-                          "answer": "    /// An answer to a `RequestFrame`."}[other])
-            lines.append(f"    case {other}({boxed_type})")
-        lines += [f"    case {case}({type})" for case, type in cases.items()]
-        both = ([other] if other else []) + list(cases)
-
-        def switch(head, member, boxes):
-            lines.extend(["", *head, "        switch self {"])
-            for case in both:
-                value = "frame.value" if case == other else "frame"
-                lines.append(f"        case .{case}(let frame): {value}.{member}")
-            lines.extend(["        }", "    }"])
-
-        switch(["    package var type: FrameType {"], "type", other)
-        if other:
-            without = [case for case, frames in own.items()
-                       if not frames[0].has_correlation and not any(f.code == "correlation" for f in frames[0].fields)
-                       and not (frames[0].is_answer or frames[0].answers)]
-            lines += ["", "    /// Number that ties an answer to its request; nil for frames without a correlation.",
-                      f"    {level}var correlation: UInt32? {{", "        switch self {"]
-            names = textwrap.wrap(", ".join("." + case for case in without), CODE - 13, break_long_words=False)
-            lines.append("        case " + ("\n" + " " * 12).join(names) + ":")
-            lines.append("            nil")
-            lines += [f"        case .{case}(let frame): {'frame.value' if case == other else 'frame'}.correlation"
-                      for case in both if case not in without]
-            lines += ["        }", "    }"]
-        switch(["    /// Appends the whole frame to the writer: length, type and body.",
-                f"    {level}func encode(into writer: inout WireWriter) {{"], "encode(into: &writer)", other)
-        lines += ["", "    /// Decodes the body of a frame of type `number`.",
-                  *self.comment(f"- Throws: `WireError` if {about[2]} sends no frame of type `number`, or if the body is"
-                                " malformed, too short or too long for the type.", 4),
-                  f"    {level}static func decode(", "        type number: UInt8, body: UnsafeRawBufferPointer",
-                  "    ) throws(WireError) -> Self {",
-                  "        guard let type = FrameType(rawValue: number) else { throw .unknownFrameType(number) }",
-                  "        var reader = WireReader(body)", "        let frame = try decode(type, from: &reader)",
-                  "        try reader.finish()", "        return frame", "    }", "",
-                  "    /// Decodes the body of a frame of type `number`, for callers without pointers.",
-                  f"    {level}static func decode(type number: UInt8, body: RawSpan) throws(WireError) -> Self {{",
-                  "        try body.withUnsafeBytes { (bytes) throws(WireError) in",
-                  "            try decode(type: number, body: bytes)", "        }", "    }", "",
-                  "    private static func decode(", "        _ type: FrameType, from reader: inout WireReader",
-                  "    ) throws(WireError) -> Self {", "        switch type {"]
-        for case, frames in own.items():
-            for frame in frames:
-                shared = f".{frame.case}, " if len(frames) > 1 else ""
-                tries = "try " if frame.fields or frame.has_correlation else ""
-                lines.append(f"        case .{frame.case}: .{case}({tries}{frame.type}({shared}from: &reader))")
-        for frame in boxed:
-            read = f"{boxed_type}(try {frame.type}(from: &reader))"
-            one = f"        case .{frame.case}: .{other}({read})"
-            if len(one) <= CODE:
-                lines.append(one)
-            else:
-                lines += [f"        case .{frame.case}:", f"            .{other}({read})"]
-        rest = sorted({f.case for f in self.description.frames}
-                      - {f.case for fs in own.values() for f in fs} - {f.case for f in boxed},
-                      key=[f.case for f in self.description.frames].index)
-        names = textwrap.wrap(", ".join("." + case for case in rest), CODE - 13, break_long_words=False)
-        lines += ["        case " + ("\n" + " " * 12).join(names) + ":", "            throw .unexpectedFrame(type)",
-                  "        }", "    }", "}", ""]
-        return "\n".join(lines)
-
     def files(self):
-        """Each file, by its name in Sources/MartletWire/Generated."""
-        out = {"FrameType.swift": self.numbers(),
-               "ClientFrame.swift": self.frames(
-                   "ClientFrame", "public ", {"client", "device", "sender", "administrator"}, "request",
-                   ("a client sends to the broker. The codec accepts all of them;\n// the broker decides whether the"
-                    " connection's role and state allow a frame", "from a client to the broker", "a client")),
-               "BrokerFrame.swift": self.frames(
-                   "BrokerFrame", "public ", {"broker"}, "answer",
-                   ("the broker sends to a client", "from the broker to a client", "the broker")),
-               "NodeFrame.swift": self.frames(
-                   "NodeFrame", "package ", {"node", "active node", "follower"}, None,
-                   ("a node sends to another", "of a link between two nodes", "a node"))}
-        for part in self.description.parts:
-            if text := self.part(part):
-                out[part.name + ".swift"] = text
-        return out
+        """The file of each part, by its name."""
+        texts = {part.name + ".swift": self.part(part) for part in self.description.parts}
+        return {name: text for name, text in texts.items() if text}
