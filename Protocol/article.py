@@ -13,7 +13,7 @@ import textwrap
 from dataclasses import replace
 
 WIDTH = 118
-TYPES = {"flag": "u8", "error word": "u16", "instant": "i64", "day": "u32", "project": "u32", "part": "u32", "rate": "u32",
+TYPES = {"version": "u8", "flag": "u8", "error word": "u16", "instant": "i64", "day": "u32", "project": "u32", "part": "u32", "rate": "u32",
          "milliseconds": "u32", "bytes": "n × u8"}
 HEAD = "| field | type | |"
 
@@ -73,7 +73,8 @@ class Article:
 
     def text(self, each):
         choice = self.description.choices.get(each.type.base)
-        values = choice.text if choice and " · " in choice.text else ""
+        values = choice.text.split(" · ") if choice and " · " in choice.text else []
+        values = " · ".join(value for value in values if not value.startswith(f"{each.type.refused} "))
         if each.type.base == "flag" and not each.text:
             return f"1 if {each.name}"
         return "; ".join(part for part in (values, each.text) if part)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 PATH = pathlib.Path(__file__).resolve().parent / "martlet.protocol"
 # Bytes of the types that have always the same, without the 16 of `16 bytes`.
-FIXED = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "i64": 8, "flag": 1, "error word": 2, "instant": 8, "day": 4,
+FIXED = {"version": 1, "u8": 1, "u16": 2, "u32": 4, "u64": 8, "i64": 8, "flag": 1, "error word": 2, "instant": 8, "day": 4,
          "project": 4, "part": 4, "rate": 4, "milliseconds": 4}
 HEAD = re.compile(r"(0x[0-9A-F]{2}) (\w+)(?: \((\w+)\))?")
 
@@ -19,6 +19,7 @@ class Type:
     is_list: bool = False
     is_size: bool = False  # `u16 size`
     sentinel: str = ""  # "0" or "max"
+    refused: int = 0  # `but 3`
     is_optional: bool = False  # `?`
     mask: int = 0  # `if flags 2`
     is_frame: bool = False  # `as FRAME`
@@ -35,6 +36,8 @@ class Type:
             text, kind.mask = found[1], int(found[2])
         if found := re.fullmatch(r"(.*) or (0|max)", text):
             text, kind.sentinel = found[1], found[2]
+        if found := re.fullmatch(r"(.*) but (\d+)", text):
+            text, kind.refused = found[1], int(found[2])
         if found := re.fullmatch(r'(.*) "([^"]*)"', text):
             text, kind.name = found[1], found[2]
         if text.endswith(" size"):

@@ -23,7 +23,7 @@ SIMPLE = {
     "flag": ("Bool", 'flag("{name}")', "flag({})"), "bytes": ("[UInt8]", "countedBytes()", "counted({})"),
     "rest": ("[UInt8]", None, "raw({})"), "instant": ("Instant", "instant()", "instant({})"),
     "error word": ("ErrorWord", "errorWord()", "u16({}.rawValue)"), "part": ("Double", 'part("{name}")', "part({})"),
-    "rate": ("Double", "rate()", "rate({})"),
+    "rate": ("Double", "rate()", "rate({})"), "version": ("UInt8", "version()", "u8(WireVersion.current)"),
 }
 NUMBERS = {"day": "Day", "project": "ProjectNumber"}
 # The same with `size`, and with what says that there is no value.
@@ -107,7 +107,8 @@ class Swift:
             if kind.sentinel:
                 return (choice.type + "?", f'try reader.optionalChoice("{choice.error}")',
                         f"writer.u8({each.code}?.rawValue ?? 0)")
-            return choice.type, f'try reader.choice("{choice.error}")', f"writer.u8({each.code}.rawValue)"
+            but = f", but: {kind.refused}" if kind.refused else ""
+            return choice.type, f'try reader.choice("{choice.error}"{but})', f"writer.u8({each.code}.rawValue)"
         if form in FORMS or form in SIMPLE:
             type, read, write = FORMS.get(form) or SIMPLE[form]
             if read is None:
@@ -201,7 +202,9 @@ class Swift:
     def frame(self, frame):
         self.inside = frame.type
         level = "package " if frame.has("package") else "public "
-        fields = [self.description.correlation] * frame.has_correlation + frame.fields
+        all = [self.description.correlation] * frame.has_correlation + frame.fields
+        # Always the same, so it is no property.
+        fields = [each for each in all if each.type.base != "version"]
         text = f"{frame.name} (0x{frame.number:02X}): {lowered(frame.sentences)}"
         if frame.answers:
             text += f" Answered by {' or '.join(frame.answers)}."
@@ -219,9 +222,9 @@ class Swift:
         members += [
             [f"    package {static}var type: FrameType {{ .{frame.case} }}"],
             function([f"    package init(from reader: inout WireReader) {throws}{{"],
-                     [f"{each.code} = {self.short(self.value(each)[1])}" for each in fields]),
-            function(["    package func encodeBody(into writer: inout WireWriter) {"],
-                     [self.value(each)[2] for each in fields])]
+                     ["try reader.version()" if each not in fields else f"{each.code} = {self.short(self.value(each)[1])}"
+                      for each in all]),
+            function(["    package func encodeBody(into writer: inout WireWriter) {"], [self.value(each)[2] for each in all])]
         return [*self.comment(text, 0), f"{level}struct {frame.type}: {kind} {{", *spaced(members), "}"]
 
     def group(self, group):

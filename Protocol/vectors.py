@@ -68,7 +68,7 @@ class Walk:
             return self.fields(self.description.groups[kind.base].fields, prefix)
         if choice := self.description.choices.get(kind.base):
             value = self.integer(1)
-            if value not in choice.values | ({0} if kind.sentinel else set()):
+            if value not in choice.values | ({0} if kind.sentinel else set()) or value == kind.refused != 0:
                 raise Malformed(f"{each.name} {value} is no {kind.base}")
             return value
         if kind.base in FIXED:

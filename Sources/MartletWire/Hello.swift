@@ -39,8 +39,7 @@ public enum Hello: WireFrame {
     package init(from reader: inout WireReader) throws(WireError) {
         let magic = try reader.u32()
         guard magic == WireVersion.magic else { throw .wrongMagic(magic) }
-        let version = try reader.u8()
-        guard version == WireVersion.current else { throw .unsupportedVersion(version) }
+        try reader.version()
         let role: ConnectionRole = try reader.choice("role")
         switch role {
         case .device:

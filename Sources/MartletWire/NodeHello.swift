@@ -90,8 +90,7 @@ package struct NodeHello: WireFrame {
     init(from reader: inout WireReader) throws(WireError) {
         let magic = try reader.u32()
         guard magic == WireVersion.magic else { throw .wrongMagic(magic) }
-        let version = try reader.u8()
-        guard version == WireVersion.current else { throw .unsupportedVersion(version) }
+        try reader.version()
         let role = try reader.u8()
         guard role == Self.role else { throw .unknownValue(field: "role", value: UInt64(role)) }
         position = try NodePosition(from: &reader)

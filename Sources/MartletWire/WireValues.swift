@@ -36,6 +36,23 @@ extension WireReader {
         ErrorWord(rawValue: try u16()) ?? .internal
     }
 
+    /// Reads the version of the protocol.
+    mutating func version() throws(WireError) {
+        let version = try u8()
+        guard version == WireVersion.current else { throw .unsupportedVersion(version) }
+    }
+
+    /// Reads a numbered choice of one byte that may not be this one.
+    mutating func choice<Choice: RawRepresentable<UInt8>>(
+        _ field: String, but refused: UInt8
+    ) throws(WireError) -> Choice {
+        let choice: Choice = try choice(field)
+        guard choice.rawValue != refused else {
+            throw .unknownValue(field: field, value: UInt64(refused))
+        }
+        return choice
+    }
+
     /// Reads a numbered choice of one byte; 0 means absent.
     mutating func optionalChoice<Choice: RawRepresentable<UInt8>>(
         _ field: String

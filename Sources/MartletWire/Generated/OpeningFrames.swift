@@ -5,6 +5,67 @@
 
 public import MartletBase
 
+/// WELCOME (0x02): the connection is open.
+public struct Welcome: WireFrame {
+    /// A new device becomes a device (1).
+    public var role: ConnectionRole
+    /// The broker closes a connection after a longer silence (NET-2).
+    public var idleSeconds: UInt32
+    /// Longest frame that the broker takes on this connection (NET-3).
+    public var frameBytesMax: UInt32
+    /// The broker's clock.
+    public var now: Instant
+    /// The project's number; 0 for an administrator without project, and for role 5.
+    public var senderID: UInt64
+    /// Device: every message up to this stream ID is acknowledged on disk, as in CONFIRMED; else 0.
+    public var acknowledgedThrough: UInt64
+    /// Role 3: the new registration token; role 1 with a former token: the present token; else empty.
+    public var token: String
+    /// Role 3: the new device key, sent only here; else empty.
+    public var deviceKey: String
+
+    public init(
+        role: ConnectionRole, idleSeconds: UInt32, frameBytesMax: UInt32, now: Instant,
+        senderID: UInt64, acknowledgedThrough: UInt64 = 0, token: String = "",
+        deviceKey: String = ""
+    ) {
+        self.role = role
+        self.idleSeconds = idleSeconds
+        self.frameBytesMax = frameBytesMax
+        self.now = now
+        self.senderID = senderID
+        self.acknowledgedThrough = acknowledgedThrough
+        self.token = token
+        self.deviceKey = deviceKey
+    }
+
+    package var type: FrameType { .welcome }
+
+    package init(from reader: inout WireReader) throws(WireError) {
+        try reader.version()
+        role = try reader.choice("role", but: 3)
+        idleSeconds = try reader.u32()
+        frameBytesMax = try reader.u32()
+        now = try reader.instant()
+        senderID = try reader.u64()
+        acknowledgedThrough = try reader.u64()
+        token = try reader.string()
+        deviceKey = try reader.string()
+    }
+
+    package func encodeBody(into writer: inout WireWriter) {
+        writer.u8(WireVersion.current)
+        writer.u8(role.rawValue)
+        writer.u32(idleSeconds)
+        writer.u32(frameBytesMax)
+        writer.instant(now)
+        writer.u64(senderID)
+        writer.u64(acknowledgedThrough)
+        writer.string(token)
+        writer.string(deviceKey)
+    }
+}
+
 /// PING (0x03): asks the other side for a PONG with an equal value.
 public struct Ping: WireFrame {
     /// Any value.
