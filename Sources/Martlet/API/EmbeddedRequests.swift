@@ -67,7 +67,7 @@ extension Broker {
         let refusal = committer.waitForNewer()
         return try counting(in: principal.project) { () throws(MartletError) in
             if let refusal { throw refusal }
-            return try answer { answerer in try question.answer(to: principal, answerer) }
+            return try answer { try question.answer(to: principal, answerer) }
         }
     }
 
@@ -86,9 +86,9 @@ extension Broker {
     }
 
     private func answer<Answer>(
-        _ question: (Answerer) throws -> Answer
+        _ question: () throws -> Answer
     ) throws(MartletError) -> Answer {
-        do { return try question(answerer) } catch let error as MartletError {
+        do { return try question() } catch let error as MartletError {
             throw error
         } catch {
             throw .unreadable(error)

@@ -24,7 +24,7 @@ extension CancelRequest: ServedRequest {
                 return .answer(Cancelled(wasScheduled: true, delivered: 0))
             }
             // The cancellation is committed. The recipients with the message are counted in a snapshot.
-            return .question { answerer in
+            return .question {
                 Cancelled(
                     wasScheduled: false,
                     delivered: try answerer.read {

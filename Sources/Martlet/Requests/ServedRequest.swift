@@ -14,7 +14,7 @@ enum Reply<Answer: Sendable>: Sendable {
     case answer(Answer)
     /// The inquiry answers a question of a connection. Reading a snapshot may take longer than a loop may be away from
     /// its devices.
-    case question(@Sendable (Answerer) throws -> Answer)
+    case question(@Sendable () throws -> Answer)
 }
 
 /// What the broker does for a request.
@@ -49,7 +49,7 @@ protocol ServedQuestion: ServedRequest {
 
 extension ServedQuestion {
     func plan(for principal: Principal, _ answerer: Answerer) -> Plan<Answer> {
-        .reply(.question { answerer in try answer(to: principal, answerer) })
+        .reply(.question { try answer(to: principal, answerer) })
     }
 }
 
@@ -66,7 +66,7 @@ extension Reply where Answer: WireAnswer {
         switch self {
         case .answer(let answer): .answer(answer.frame(correlation))
         case .question(let question):
-            .question { answerer in try question(answerer).frame(correlation) }
+            .question { try question().frame(correlation) }
         }
     }
 }

@@ -22,7 +22,7 @@ struct Question: Sendable {
     let charge: RequestCharge
     /// OPS-7: whether the question waits for no newer store.
     var isAboutProcess = false
-    let answer: @Sendable (Answerer) throws -> BrokerFrame
+    let answer: @Sendable () throws -> BrokerFrame
 }
 
 /// Answers the questions of all loops, one after another.
@@ -115,7 +115,7 @@ final class Inquiry: @unchecked Sendable {
     private func answer(_ question: Question) -> BrokerFrame {
         let correlation = question.correlation
         do {
-            return try question.answer(answerer)
+            return try question.answer()
         } catch let error as MartletError {
             return .error(ErrorFrame(correlation: correlation, error: error))
         } catch {
