@@ -129,9 +129,14 @@ let package = Package(
         .target(
             name: "MartletPostgres",
             dependencies: ["MartletCluster", "MartletRows", "CPostgres", "CLZ4"]),
-        .target(name: "MartletThreads", dependencies: ["MartletBase", "Logging"]),
         .target(
             name: "MartletTransport", dependencies: ["MartletBase", "CAffinity", "CEpoll"]),
+        .target(
+            name: "MartletThreads",
+            dependencies: [
+                "MartletBase", "MartletBits", "MartletWire", "MartletRows", "MartletEngine",
+                "MartletDelivery", "MartletTransport", "Logging",
+            ]),
         .target(
             name: "MartletRing", dependencies: ["MartletBase", "MartletTransport", "CLiburing"]),
         .target(

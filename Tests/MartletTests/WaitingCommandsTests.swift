@@ -6,6 +6,7 @@
 
 import Martlet
 import MartletEngine
+import MartletThreads
 import Testing
 
 /// Commands of numbered projects, named by their topics, and what of them was applied.

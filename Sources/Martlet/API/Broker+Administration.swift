@@ -7,6 +7,7 @@ import MartletBase
 import MartletEngine
 import MartletRows
 import MartletStore
+import MartletThreads
 public import MartletWire
 
 extension Broker: AdministratorInterface {

@@ -12,6 +12,7 @@ package import MartletBits
 package import MartletCrypto
 import MartletEngine
 package import MartletRows
+import MartletThreads
 
 /// An instance that a push service reaches.
 package struct BridgedInstance: Sendable {

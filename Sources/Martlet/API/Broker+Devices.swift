@@ -7,6 +7,7 @@
 import MartletDelivery
 import MartletEngine
 import MartletRows
+import MartletThreads
 import MartletTransport
 
 /// An instance as an operator sees it.

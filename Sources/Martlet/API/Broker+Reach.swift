@@ -8,6 +8,7 @@ import MartletBits
 import MartletEngine
 import MartletRows
 import MartletStore
+import MartletThreads
 package import MartletWire
 
 /// The recipients of a message that is not sent.

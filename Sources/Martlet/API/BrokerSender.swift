@@ -4,6 +4,7 @@
 // Broker.
 
 public import MartletBase
+import MartletThreads
 public import MartletWire
 
 /// A project's sender in the broker's process: see `Broker.sender(in:)`.

@@ -5,6 +5,7 @@
 
 import MartletBase
 import MartletEngine
+import MartletThreads
 import MartletWire
 
 /// The way of requests in the broker's process.

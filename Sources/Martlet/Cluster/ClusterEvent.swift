@@ -9,6 +9,7 @@ import MartletBase
 import MartletBits
 import MartletEngine
 import MartletRows
+import MartletThreads
 
 /// An event of a row.
 enum ClusterEvent: Sendable {

@@ -12,6 +12,7 @@ import MartletBase
 import MartletCluster
 import MartletEngine
 import MartletRows
+import MartletThreads
 import MartletWire
 import Synchronization
 

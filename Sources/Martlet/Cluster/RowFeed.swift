@@ -6,6 +6,7 @@
 
 package import MartletCluster
 package import MartletRows
+import MartletThreads
 package import MartletWire
 import Synchronization
 

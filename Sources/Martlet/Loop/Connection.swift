@@ -7,6 +7,7 @@ import MartletBase
 import MartletDelivery
 import MartletEngine
 import MartletRows
+import MartletThreads
 import MartletTransport
 import MartletWire
 

@@ -6,6 +6,7 @@
 import MartletBase
 import MartletBits
 import MartletDelivery
+import MartletThreads
 
 /// The beginning of a device's connection, in 24 bytes a place. Places without a device hold zeros or former values.
 struct DeviceOrigin {

@@ -14,19 +14,7 @@
 import MartletBase
 import MartletEngine
 import MartletRows
-
-/// An instance whose token has not left the broker.
-struct Newcomer: Sendable {
-    let project: ProjectNumber
-    let ordinal: Ordinal
-    let holder: Holder
-
-    init(_ instance: Instance) {
-        project = instance.project
-        ordinal = instance.ordinal
-        holder = instance.holder
-    }
-}
+import MartletThreads
 
 extension Loop where Kernel: ~Copyable {
     /// Bytes kept of frames behind HELLO until WELCOME: as many as the longest frame of a device. The

@@ -10,6 +10,7 @@ import MartletDelivery
 import MartletEngine
 import MartletRows
 import MartletStore
+import MartletThreads
 import MartletTransport
 import MartletWire
 

@@ -7,6 +7,7 @@
 import Logging
 import MartletBase
 import MartletDelivery
+import MartletThreads
 import MartletTransport
 import MartletWire
 

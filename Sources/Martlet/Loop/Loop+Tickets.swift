@@ -6,6 +6,7 @@
 
 import MartletBase
 import MartletEngine
+import MartletThreads
 import MartletTransport
 import MartletWire
 

@@ -10,6 +10,7 @@ import MartletBase
 import MartletDelivery
 import MartletEngine
 import MartletStore
+import MartletThreads
 import MartletTransport
 import MartletWire
 

@@ -52,14 +52,6 @@ struct LoopContext: Sendable {
     let logger: Logger
 }
 
-/// The loops of a broker, in the order of their numbers. A loop is added before its first connection.
-final class Peers: Sendable {
-    private let handles = Mutex<[LoopHandle]>([])
-    func add(_ loop: LoopHandle) { handles.withLock { $0.append(loop) } }
-    var all: [LoopHandle] { handles.withLock { $0 } }
-    var count: Int { handles.withLock { $0.count } }
-}
-
 /// The state of a loop.
 struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// Sessions looked at in a turn before the kernel gets its sends. A look costs 10–20 ns, and a send 3–4 µs.

@@ -6,6 +6,7 @@
 import MartletBase
 import MartletEngine
 import MartletRows
+import MartletThreads
 import MartletWire
 
 /// The answer with a short list: all keys of a kind, or all apps.

@@ -5,6 +5,7 @@
 import MartletBase
 import MartletEngine
 import MartletRows
+import MartletThreads
 import MartletWire
 
 extension CreateProjectRequest: ServedRequest {

@@ -7,15 +7,8 @@
 
 import MartletBase
 import MartletEngine
+import MartletThreads
 import MartletWire
-
-/// The answer to a request, or the way to the answer.
-enum Reply<Answer: Sendable>: Sendable {
-    case answer(Answer)
-    /// The inquiry answers a question of a connection. Reading a snapshot may take longer than a loop may be away from
-    /// its devices.
-    case question(@Sendable () throws -> Answer)
-}
 
 /// What the broker does for a request.
 enum Plan<Answer: Sendable>: Sendable {

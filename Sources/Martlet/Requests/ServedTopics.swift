@@ -6,6 +6,7 @@
 import MartletBase
 import MartletEngine
 import MartletRows
+import MartletThreads
 import MartletWire
 
 extension ChangeTopicRequest: ServedRequest {

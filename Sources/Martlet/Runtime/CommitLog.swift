@@ -7,6 +7,7 @@ import MartletBase
 import MartletEngine
 import MartletRows
 import MartletStore
+import MartletThreads
 import MartletTransport
 
 /// The log has not taken a transaction, or perhaps not. The log itself knows why.

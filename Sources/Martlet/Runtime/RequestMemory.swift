@@ -12,17 +12,10 @@
 
 import MartletBase
 import MartletRows
+import MartletThreads
 import Synchronization
 
-/// The peer that pays for bytes.
-enum Payer: Sendable, Equatable {
-    /// A peer without a credential.
-    case stranger(PeerAddress)
-    /// A device; nil: the connection of several apps itself.
-    case device(ProjectNumber?)
-    /// A sender or an administrator; nil: an administrator without a project.
-    case sender(ProjectNumber?)
-
+extension Payer {
     fileprivate var project: ProjectNumber? {
         switch self {
         case .stranger: nil
@@ -31,14 +24,6 @@ enum Payer: Sendable, Equatable {
     }
 
     fileprivate var isDevice: Bool { if case .device = self { true } else { false } }
-}
-
-/// The bytes of a request, and the peer charged until the answer.
-struct RequestCharge: Sendable {
-    var payer: Payer
-    var byteCount: Int
-
-    static let nothing = RequestCharge(payer: .sender(nil), byteCount: 0)
 }
 
 /// The charges of a whole broker.

@@ -22,6 +22,7 @@
 
 import MartletBase
 package import MartletEngine
+package import MartletThreads
 
 /// Commands that the committer has got and not applied.
 package struct WaitingCommands {

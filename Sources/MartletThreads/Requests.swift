@@ -1,28 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The values that travel between threads: requests from loops and callers to the committer, and messages to the
-// loops. Rests on the engine's commands.
+// Requests from loops and callers to the committer, with what their outcomes need on the way back. Rests on the engine's
+// commands.
 
-import MartletBase
+package import MartletBase
 package import MartletEngine
-import MartletRows
-import MartletThreads
-import MartletTransport
-import MartletWire
+package import MartletRows
+package import MartletTransport
+package import MartletWire
 
 /// A command, and the receiver of its outcome.
 package struct Request: Sendable {
     package var command: Command
-    var reply: ReplyTo
+    package var reply: ReplyTo
     /// OPS-7: when the request came, in milliseconds of the monotonic clock. Its wait counts from here, however often the
     /// node's role changes meanwhile.
-    var since = SystemClock.monotonicMilliseconds()
+    package var since: Int64
+
+    package init(
+        command: Command, reply: ReplyTo, since: Int64 = SystemClock.monotonicMilliseconds()
+    ) {
+        (self.command, self.reply, self.since) = (command, reply, since)
+    }
 
     /// OPS-7: whether another node of the cluster waits for the outcome.
-    var isOfNode: Bool { if case .node = reply { true } else { false } }
+    package var isOfNode: Bool { if case .node = reply { true } else { false } }
 
     /// The rest of the request.
-    func with(_ command: Command) -> Request {
+    package func with(_ command: Command) -> Request {
         Request(command: command, reply: reply, since: since)
     }
 }
@@ -35,7 +40,7 @@ extension Request {
 }
 
 /// The receiver of an outcome.
-enum ReplyTo: Sendable {
+package enum ReplyTo: Sendable {
     case connection(loop: Int, ConnectionID, RequestContext)
     case caller(@Sendable (Outcome) -> Void)
     /// No receiver. Counts that could not be written are counted again with the next transaction.
@@ -53,8 +58,8 @@ enum ReplyTo: Sendable {
 
 /// The loop's part of a request, kept with the request on its way to the committer and back. Secrets that are
 /// told once travel here and never reach the store.
-struct RequestContext: Sendable {
-    enum Purpose: Sendable {
+package struct RequestContext: Sendable {
+    package enum Purpose: Sendable {
         case request
         case registration(deviceKey: String)
         /// A request of a sender or an administrator, with the way from the outcome to the answer.
@@ -66,46 +71,55 @@ struct RequestContext: Sendable {
         case upstreamTaken([UInt64])
     }
 
-    var correlation: UInt32
-    var purpose: Purpose = .request
+    package var correlation: UInt32
+    package var purpose: Purpose
     /// Returned to the request memory with the answer.
-    var charge: RequestCharge
+    package var charge: RequestCharge
+
+    package init(correlation: UInt32, purpose: Purpose, charge: RequestCharge) {
+        (self.correlation, self.purpose, self.charge) = (correlation, purpose, charge)
+    }
 }
 
-/// A message of another thread to a loop.
-enum LoopMessage: Sendable {
-    case outcome(ConnectionID, RequestContext, Outcome)
-    /// The inquiry's answer to a question.
-    case answer(ConnectionID, RequestCharge, BrokerFrame)
-    case news(News)
-    /// A batch of the loop's acknowledgements is on disk, or the store refused the batch. A refused batch comes
-    /// with the departures and the lists in HELLOs of the batch, for another hand-over.
-    case acknowledged(batch: UInt64, areStored: Bool, again: [Acknowledgement])
-    /// The store knows of an instance's connection, and has all news of the connections before.
-    case stored(ConnectionID, connectionNumber: UInt64)
-    /// The store could not be told of an instance's connection.
-    case notStored(ConnectionID)
-    /// The store could not unregister a newcomer.
-    case notUndone(Newcomer)
-    /// NET-6: the strangers of an address hold too much memory.
-    case endStrangers(PeerAddress)
-    /// UPS-1: messages of devices for a listener of the loop.
-    case upstream(UInt64, [UpstreamMessage])
-    /// OPS-7: the node is drained, and the loop rests; or undrained, and the loop serves again.
-    case rest(Bool)
-    /// GW-9: a question to all loops, with its number among the surveys.
-    case asked(LoopQuestion, by: LoopSurveys, number: UInt64)
-    /// OPS-7: the run of this node has ended, and its connections count as lost: devices connect again.
-    case runEnded
-    /// OPS-7: the store is as new as some waiting HELLOs need.
-    case fresh
-    /// NET-5: finish accepted requests, then end.
-    case shutDown
+/// The answer to a request, or the way to the answer.
+package enum Reply<Answer: Sendable>: Sendable {
+    case answer(Answer)
+    /// The inquiry answers a question of a connection. Reading a snapshot may take longer than a loop may be away from
+    /// its devices.
+    case question(@Sendable () throws -> Answer)
 }
 
-/// The means to reach a loop.
-struct LoopHandle: Sendable {
-    let inbox: Inbox<LoopMessage>
-    let address: TransportAddress
-    let waker: TransportWaker
+/// The peer that pays for bytes.
+package enum Payer: Sendable, Equatable {
+    /// A peer without a credential.
+    case stranger(PeerAddress)
+    /// A device; nil: the connection of several apps itself.
+    case device(ProjectNumber?)
+    /// A sender or an administrator; nil: an administrator without a project.
+    case sender(ProjectNumber?)
+}
+
+/// The bytes of a request, and the peer charged until the answer.
+package struct RequestCharge: Sendable {
+    package var payer: Payer
+    package var byteCount: Int
+
+    package init(payer: Payer, byteCount: Int) {
+        (self.payer, self.byteCount) = (payer, byteCount)
+    }
+
+    package static let nothing = RequestCharge(payer: .sender(nil), byteCount: 0)
+}
+
+/// An instance whose token has not left the broker.
+package struct Newcomer: Sendable {
+    package let project: ProjectNumber
+    package let ordinal: Ordinal
+    package let holder: Holder
+
+    package init(_ instance: Instance) {
+        project = instance.project
+        ordinal = instance.ordinal
+        holder = instance.holder
+    }
 }

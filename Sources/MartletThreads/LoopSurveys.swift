@@ -4,15 +4,14 @@
 // the inbox of each loop, and each loop answers between two turns of its work. A loop takes some microseconds for an
 // answer, and never waits. Rests on Inbox.
 
-import MartletBase
-import MartletBits
-import MartletDelivery
-import MartletThreads
+package import MartletBase
+package import MartletBits
+package import MartletDelivery
 import MartletTransport
 import Synchronization
 
 /// A question to a loop.
-enum LoopQuestion: Sendable {
+package enum LoopQuestion: Sendable {
     /// Which members of a set are connected?
     case connected(among: RecipientSet, of: ProjectNumber)
     /// GW-11: the same for the door to push services. A loop ends connections of the set whose devices do not answer.
@@ -22,28 +21,36 @@ enum LoopQuestion: Sendable {
 }
 
 /// The answer of a loop.
-enum LoopAnswer: Sendable {
+package enum LoopAnswer: Sendable {
     case connected(RecipientSet)
     /// nil: the instance is not connected to the loop.
     case connection(LoopConnection?)
 }
 
 /// An instance's connection to a loop.
-struct LoopConnection: Sendable {
+package struct LoopConnection: Sendable {
     /// Rises with every connection of the broker.
-    var number: UInt64
-    var loop: Int
-    var address: PeerAddress
+    package var number: UInt64
+    package var loop: Int
+    package var address: PeerAddress
     /// Seconds since the beginning of the connection.
-    var seconds: Int64
-    var state: DeviceState
-    var session: SessionLook
+    package var seconds: Int64
+    package var state: DeviceState
+    package var session: SessionLook
+
+    package init(
+        number: UInt64, loop: Int, address: PeerAddress, seconds: Int64, state: DeviceState,
+        session: SessionLook
+    ) {
+        (self.number, self.loop, self.address) = (number, loop, address)
+        (self.seconds, self.state, self.session) = (seconds, state, session)
+    }
 }
 
 /// The open questions of a broker.
-final class LoopSurveys: Sendable {
+package final class LoopSurveys: Sendable {
     /// Questions at a time. A loop answers between two turns, so a further question is rare and asked again.
-    static let openMax = 256
+    package static let openMax = 256
 
     private struct Survey {
         var loopsLeft: Int
@@ -59,10 +66,12 @@ final class LoopSurveys: Sendable {
 
     private let state = Mutex(State())
 
+    package init() {}
+
     /// Asks loops.
     /// - Returns: an answer of each loop, in any order.
     /// - Throws: `UNAVAILABLE` for too many questions at a time, and if the broker closes before the last answer.
-    func ask(
+    package func ask(
         _ question: LoopQuestion, _ loops: [LoopHandle]
     ) async throws(MartletError) -> [LoopAnswer] {
         guard !loops.isEmpty else { return [] }
@@ -96,7 +105,7 @@ final class LoopSurveys: Sendable {
     }
 
     /// Takes the answer of a loop. The last answer ends the survey.
-    func take(_ answer: LoopAnswer, to number: UInt64) {
+    package func take(_ answer: LoopAnswer, to number: UInt64) {
         let done = state.withLock { state -> Survey? in
             guard var survey = state.open[number] else { return nil }
             survey.answers.append(answer)
@@ -108,7 +117,7 @@ final class LoopSurveys: Sendable {
     }
 
     /// Ends the open questions without an answer, because the loops have ended. Later questions are refused.
-    func close() {
+    package func close() {
         let left = state.withLock { state in
             state.isClosed = true
             defer { state.open = [:] }

@@ -4,12 +4,12 @@
 // process take it from the committer, and the loops of a cluster's other nodes from the row, whose events are the same news in
 // bytes (OPS-7). Rests on the engine's outcomes.
 
-import MartletBase
-import MartletEngine
-import MartletRows
+package import MartletBase
+package import MartletEngine
+package import MartletRows
 
 /// News for every loop of a broker, on all nodes of a cluster.
-enum News: Sendable {
+package enum News: Sendable {
     case fanout(Fanout)
     /// FAN-2: the new weight of a project.
     case weight(ProjectNumber, Int)
@@ -26,21 +26,23 @@ enum News: Sendable {
 }
 
 /// The news of outcomes, by who hears of it.
-struct OutcomeNews {
+package struct OutcomeNews {
     /// For the loops. The fanouts of an outcome come first.
-    var loops: [News] = []
+    package var loops: [News] = []
     /// GW-11: for the door to push services, on the node that applied the command.
-    var door: [BridgeNews] = []
+    package var door: [BridgeNews] = []
     /// UPS-1: for that node's book of devices' messages.
-    var upstream: [UpstreamNews] = []
+    package var upstream: [UpstreamNews] = []
 
-    enum UpstreamNews {
+    package enum UpstreamNews {
         case accepted(UpstreamAcceptance)
         case taken(ProjectNumber, numbers: [UInt64])
     }
 
+    package init() {}
+
     /// - Parameter command: the outcome's command; nil for due work.
-    mutating func add(_ outcome: Outcome, of command: Command? = nil) {
+    package mutating func add(_ outcome: Outcome, of command: Command? = nil) {
         switch outcome {
         case .accepted(_, let fanouts): begin(fanouts)
         case .upstreamAccepted(let acceptance, let fanouts):
