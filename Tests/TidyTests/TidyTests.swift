@@ -199,14 +199,54 @@ struct TidyTests {
 
     @Test("No ledger rests, over others, on itself")
     func ledgersWithoutCircle() throws {
-        var left = try Self.ledgers()
-        #expect(left.count > 20)
+        let ledgers = try Self.ledgers()
+        #expect(ledgers.count > 20)
+        #expect(Self.circle(in: ledgers) == [])
+    }
+
+    @Test("The arrows between the broker's folders are those that Architecture draws")
+    func folderArrows() throws {
+        let folders = try Self.folders()
+        let article = try Self.text("Sources/Martlet/Martlet.docc/Architecture.md")
+        var drawn: [String: Set<String>] = [:]
+        for row in article.matches(of: /(?m)^([A-Z]\w+) +→ (.*)$/)
+        where folders[String(row.1)] != nil {
+            drawn[String(row.1)] = Set(row.2.split(separator: ", ").map(String.init))
+        }
+        let alone = try #require(article.firstMatch(of: /(?m)^alone +← (.*)$/))
+        for name in alone.1.split(separator: ", ") { drawn[String(name)] = [] }
+        #expect(drawn == folders)
+        #expect(Self.circle(in: folders) == [])
+    }
+
+    /// The names that rest, over others, on themselves.
+    private static func circle(in arrows: [String: Set<String>]) -> [String] {
+        var left = arrows
         while true {
             let free = left.filter { $0.value.isDisjoint(with: left.keys) }
-            guard !free.isEmpty else { break }
+            guard !free.isEmpty else { return left.keys.sorted() }
             for name in free.keys { left[name] = nil }
         }
-        #expect(left.isEmpty, "these ledgers rest on each other: \(left.keys.sorted())")
+    }
+
+    /// The folders of the broker, each with those whose types it names.
+    private static func folders() throws -> [String: Set<String>] {
+        let files = try files(below: "Sources/Martlet", ending: ".swift").map { file in
+            (folder: String(file.split(separator: "/")[2]), text: try text(file))
+        }
+        var owners: [String: String] = [:]
+        for file in files {
+            let declared = file.text.matches(
+                of: /(?m)^(?:(?:package|public|final) )*(?:class|struct|enum|protocol) (\w+)/)
+            for match in declared { owners[String(match.1)] = file.folder }
+        }
+        var folders: [String: Set<String>] = [:]
+        for file in files {
+            let named = file.text.replacing(/\/\/.*/, with: "").matches(of: /\b[A-Z]\w+/)
+            let others = Set(named.compactMap { owners[String($0.0)] }).subtracting([file.folder])
+            folders[file.folder, default: []].formUnion(others)
+        }
+        return folders
     }
 
     // MARK: Names

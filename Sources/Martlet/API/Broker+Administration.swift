@@ -94,9 +94,3 @@ extension Broker: AdministratorInterface {
         _ = try await perform(UnregisterTokenRequest(token: token), in: project)
     }
 }
-
-extension MartletError {
-    static var unexpected: MartletError {
-        MartletError(.internal, "The engine answered something else than was asked.")
-    }
-}

@@ -51,12 +51,3 @@ extension Broker {
     /// administrators stay.
     package var isDrained: Bool { committer.node?.isDrained ?? false }
 }
-
-extension MartletError {
-    /// How a drained node refuses clients (OPS-7).
-    package static var drained: MartletError {
-        MartletError(
-            .unavailable, "This node of the cluster is drained; connect to another node.",
-            retryDelayMilliseconds: 1000)
-    }
-}

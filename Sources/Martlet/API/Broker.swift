@@ -188,7 +188,11 @@ public final class Broker: Sendable {
         gauges = Gauges(
             store: store, committer: committer, limits: configuration.limits,
             strangers: strangers, clock: clock)
-        node?.report(of: gauges, quotas, clock)
+        node?.report { [weak gauges] in
+            gauges?.figures(of: $0)
+        } quotas: { [quotas] in
+            NodeFigureBook.frame(of: quotas, at: clock())
+        }
         let peers = Peers()
         backups = BackupDesk(configuration.backupCommand, configuration.logger)
         inquiry = Inquiry(
@@ -486,24 +490,17 @@ public final class Broker: Sendable {
     public var statistics: BrokerStatistics { gauges.statistics }
 
     /// OPS-10: all metrics of the broker in the text format of Prometheus.
-    public var metricsText: String { gauges.metricsText }
+    public var metricsText: String { gauges.metricsText() }
 
     /// Receives metrics of doors that have none of their own.
     package var metricsFactory: any MetricsFactory { committer.metrics.factory }
 
     /// The metrics without `statistics`, which a gateway has in its own metrics.
-    package var measuredText: String { committer.metrics.text(gauges, withFigures: false) }
+    package var measuredText: String { gauges.metricsText(withFigures: false) }
 
     /// Takes `statistics` and the state of store and disk over into `BrokerConfiguration.metrics`. `metricsText` does so
     /// at each reading; with another metrics backend, call this method from time to time.
-    public func recordMetrics() { committer.metrics.record(gauges) }
-}
-
-extension MartletError {
-    static func unreadable(_ error: any Error) -> MartletError {
-        MartletError(
-            .unavailable, "The store cannot be read now (\(error)).", retryDelayMilliseconds: 1000)
-    }
+    public func recordMetrics() { gauges.recordMetrics() }
 }
 
 /// Gives the first of several answers to a waiting task.

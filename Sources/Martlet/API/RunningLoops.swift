@@ -107,7 +107,7 @@ struct RunningLoops: Sendable {
         gauges.strangers.bound(connectionsMax: connectionsMax * count)
         for number in 0..<count {
             let context = LoopContext(
-                number: number, loopCount: count, store: store, inquiry: parts.inquiry,
+                number: number, loopCount: count, store: store, requests: parts.inquiry,
                 committer: committer,
                 committerAddress: committerAddress, clock: clock,
                 monotonic: { SystemClock.monotonicMilliseconds() }, configuration: configuration,

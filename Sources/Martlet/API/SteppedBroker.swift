@@ -86,7 +86,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
         for number in 0..<loopCount {
             let kernel = transport(number)
             let context = LoopContext(
-                number: number, loopCount: loopCount, store: store, inquiry: inquiry,
+                number: number, loopCount: loopCount, store: store, requests: inquiry,
                 committer: committer,
                 committerAddress: committerTransport.address, clock: clock, monotonic: monotonic,
                 configuration: configuration, administratorKey: digest,

@@ -7,6 +7,7 @@ import MartletBase
 import MartletCluster
 import MartletEngine
 import MartletRows
+import MartletStore
 import MartletThreads
 import Synchronization
 
@@ -203,15 +204,16 @@ final class ClusterState: Sendable {
     }
 }
 
-extension MartletError {
-    /// Nothing can be changed, because no node is active or none can be reached (OPS-7).
-    static func noActiveNode(_ reason: String) -> MartletError {
-        MartletError(
-            .unavailable,
-            "The cluster takes no changes now (\(reason)); try again.", retryDelayMilliseconds: 1000
-        )
+extension ClusterConfiguration {
+    /// The node's report as of now, with run 0 if its run isn't known yet.
+    func report(_ state: ClusterState) -> NodeReport {
+        NodeReport(
+            name: node, run: state.run ?? 0, address: address.text,
+            formats: Int(Redo.format)...Int(Redo.format), applied: state.applied.row)
     }
+}
 
+extension MartletError {
     /// Refuses a command that was on its way to an active node, and whose fate we don't know (OPS-7).
     static func noAnswer(_ reason: String) -> MartletError {
         MartletError(

@@ -159,7 +159,7 @@ extension BrokerStatus {
         for project in other.projects {
             if let index = projects.firstIndex(where: { $0.project == project.project }) {
                 projects[index].add(project)
-            } else if projects.count < Gauges.projectsMax {
+            } else if projects.count < RefusalBook.projectsMax {
                 projects.append(project)
             }
         }

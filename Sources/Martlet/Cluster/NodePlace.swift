@@ -133,13 +133,10 @@ final class NodePlace: BrokerNode {
 
     /// Reports the broker's load to the other nodes.
     func report(
-        of gauges: Gauges, _ quotas: ProjectQuotas, _ clock: @escaping @Sendable () -> Instant
+        _ figures: @escaping @Sendable (_ node: String) -> NodeFigures?,
+        quotas: @escaping @Sendable () -> NodeQuotas
     ) {
-        links.figures.report { [weak gauges, name = links.name] in
-            gauges?.figures(of: name)
-        } quotas: {
-            NodeFigureBook.frame(of: quotas, at: clock())
-        }
+        links.figures.report({ [name = links.name] in figures(name) }, quotas: quotas)
     }
 
     var living: Set<String> { Set(links.figures.others(at: ClusterState.now).map(\.node)) }

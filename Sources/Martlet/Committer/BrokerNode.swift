@@ -3,7 +3,7 @@
 // What a broker asks of its node in a cluster, on any thread (OPS-7). A broker alone has no node, and runs no code of one. Rests
 // on Committer.
 
-import MartletBase
+package import MartletBase
 import MartletEngine
 import MartletTransport
 import MartletWire
@@ -74,4 +74,21 @@ protocol BrokerNode: AnyObject, Sendable {
     func addOthers(to status: inout BrokerStatus)
     /// The node's metrics in the text format of Prometheus.
     var metricsText: String { get }
+}
+
+extension MartletError {
+    /// Nothing can be changed, because no node is active or none can be reached (OPS-7).
+    static func noActiveNode(_ reason: String) -> MartletError {
+        MartletError(
+            .unavailable,
+            "The cluster takes no changes now (\(reason)); try again.", retryDelayMilliseconds: 1000
+        )
+    }
+
+    /// How a drained node refuses clients (OPS-7).
+    package static var drained: MartletError {
+        MartletError(
+            .unavailable, "This node of the cluster is drained; connect to another node.",
+            retryDelayMilliseconds: 1000)
+    }
 }

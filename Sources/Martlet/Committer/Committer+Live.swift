@@ -85,3 +85,10 @@ extension Committer {
         }
     }
 }
+
+extension MartletError {
+    static func unreadable(_ error: any Error) -> MartletError {
+        MartletError(
+            .unavailable, "The store cannot be read now (\(error)).", retryDelayMilliseconds: 1000)
+    }
+}

@@ -171,7 +171,7 @@ extension Loop where Kernel: ~Copyable {
             switch try then(outcome) {
             case .answer(let answer): send(answer, to: connection)
             case .question(let question):
-                try context.inquiry.ask(
+                try context.requests.ask(
                     Question(
                         loop: context.number, connection: connection.pointee.id,
                         correlation: correlation,

@@ -2,7 +2,7 @@
 //
 // Frames of clients, one after another, in a flat switch: messages, acknowledgements and the requests of devices. A
 // request of a sender or an administrator says by itself what the broker does. A change becomes a command for the
-// committer, and a question goes to the inquiry. Rests on the engine's commands and ServedRequest.
+// committer, and a question goes to the inquiry. Rests on the engine's commands and RequestDesk.
 
 import Logging
 import MartletBase
@@ -185,7 +185,7 @@ extension Loop where Kernel: ~Copyable {
             try ask(
                 .takeReceipts(project: project, through: frame.through), 0, connection,
                 .receiptsTaken)
-        case .request(let frame): try begin(frame.served, connection)
+        case .request(let frame): try begin(frame, connection)
         }
     }
 
@@ -213,29 +213,28 @@ extension Loop where Kernel: ~Copyable {
     }
 
     /// Carries out the plan for a request, or begins to.
-    private mutating func begin<Served: ServedRequest>(
-        _ request: Served, _ connection: UnsafeMutablePointer<Connection>
+    private mutating func begin(
+        _ request: RequestFrame, _ connection: UnsafeMutablePointer<Connection>
     ) throws(MartletError) {
-        let correlation = request.correlation
-        let plan = try request.plan(
-            for: connection.pointee.principal, context.inquiry.answerer)
-        switch plan.framed(correlation) {
+        let served = try context.requests.plan(for: request, of: connection.pointee.principal)
+        switch served.plan {
         case .reply(.answer(let answer)): send(answer, to: connection)
         case .reply(.question(let question)):
             let charge = try charge(connection)
             do throws(MartletError) {
-                try context.inquiry.ask(
+                try context.requests.ask(
                     Question(
                         loop: context.number, connection: connection.pointee.id,
-                        correlation: correlation, charge: charge,
-                        isAboutProcess: Served.isAboutProcess, answer: question))
+                        correlation: served.correlation, charge: charge,
+                        isAboutProcess: served.isAboutProcess, answer: question),
+                    mustFit: false)
             } catch {
                 _ = settled(connection.pointee.id, charge)
                 throw error
             }
         case .command(let command, let then):
-            if Served.comesAfterAcknowledgements { handOverWaiting() }
-            try ask(command, correlation, connection, .served(then))
+            if served.comesAfterAcknowledgements { handOverWaiting() }
+            try ask(command, served.correlation, connection, .served(then))
         }
     }
 

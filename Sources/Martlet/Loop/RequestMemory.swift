@@ -150,8 +150,3 @@ final class RequestMemory: Sendable {
     /// Charged bytes of each project; projects without charges are left out.
     var projects: [ProjectNumber: Int] { state.withLock { $0.projects.mapValues(\.total) } }
 }
-
-extension Int {
-    /// A limit in megabytes, as bytes. 0 stands for no limit.
-    var megabytes: Int { self == 0 ? .max : self << 20 }
-}

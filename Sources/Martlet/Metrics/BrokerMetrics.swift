@@ -2,7 +2,7 @@
 //
 // What a broker measures of itself (OPS-10): durations of transactions and of messages to many, refusals by cause, and
 // the state of store and disk. A duration is recorded once for each transaction or message, and never for each
-// delivery. Rests on PrometheusRegistry and Gauges.
+// delivery. Rests on PrometheusRegistry and RefusalBook.
 
 import CoreMetrics
 import MartletBase
@@ -32,7 +32,8 @@ final class BrokerMetrics: Sendable {
     /// Receives further metrics of the process, which are shown with those of the broker.
     let factory: any MetricsFactory
 
-    private struct StoreState {
+    /// The state of store and disk at one moment.
+    struct StoreState {
         var isRefusing = false
         var silentSeconds = 0
         var isShortOfRoom = false
@@ -120,28 +121,21 @@ final class BrokerMetrics: Sendable {
     // MARK: Readings
 
     /// Takes the state of the broker over into counters and gauges.
-    func record(_ gauges: Gauges) {
-        figures.record(gauges.statistics)
-        let standings = gauges.committer.book.standings
-        var now = StoreState()
-        now.isRefusing = gauges.committer.storeTrouble != nil
-        now.silentSeconds = gauges.committer.pulse.silentSeconds
-        now.isShortOfRoom = gauges.store.isShortOfRoom
-        now.fanoutsInProgress = standings.reduce(0) { $0 + $1.running.count }
-        now.fanoutsDeferred = standings.reduce(0) { $0 + $1.deferredCount }
-        let disk = gauges.disk.figures()
-        (now.mapBytes, now.fileBytes) = (disk.mapBytes, disk.fileBytes)
-        (now.diskFreeBytes, now.diskBytes) = (disk.freeBytes, disk.byteCount)
+    func record(_ statistics: BrokerStatistics, _ now: StoreState) {
+        figures.record(statistics)
         for (gauge, value) in state { gauge.record(value(now)) }
     }
 
-    /// All metrics in the text format of Prometheus.
-    /// - Parameter withFigures: whether the broker's statistics are included.
-    func text(_ gauges: Gauges, withFigures: Bool) -> String {
-        record(gauges)
-        return (withFigures ? figuresRegistry.text : "") + measured.text
-            + Self.projectText(gauges.projects()) + refusalText(gauges.disk)
-            + (gauges.committer.node?.metricsText ?? "")
+    /// All metrics in the text format of Prometheus, as they were recorded last.
+    /// - Parameters:
+    ///   - withFigures: whether the broker's statistics are included.
+    ///   - ids: the IDs of projects, as far as they are known.
+    func text(
+        _ projects: [ProjectStatus], withFigures: Bool,
+        ids: ([ProjectNumber]) -> [ProjectNumber: String]
+    ) -> String {
+        (withFigures ? figuresRegistry.text : "") + measured.text + Self.projectText(projects)
+            + refusalText(ids)
     }
 
     /// Series of projects, made anew for each reading, so that a project without load has none.
@@ -165,11 +159,11 @@ final class BrokerMetrics: Sendable {
         return registry.text
     }
 
-    private func refusalText(_ disk: DiskReader) -> String {
+    private func refusalText(
+        _ ids: ([ProjectNumber]) -> [ProjectNumber: String]
+    ) -> String {
         let registry = PrometheusRegistry()
-        let counts = refusalBook.counts(others: Self.otherProjects) { numbers in
-            disk.figures(of: numbers).projects.mapValues(\.id)
-        }
+        let counts = refusalBook.counts(others: Self.otherProjects, ids)
         for (project, cause, count) in counts {
             Counter(
                 label: "martlet_project_refusals_total",

@@ -5,6 +5,7 @@
 
 import MartletDelivery
 import MartletEngine
+import MartletTransport
 import Synchronization
 
 /// The counters of a loop.
@@ -35,4 +36,18 @@ final class LoopMetrics: Sendable {
         acknowledged.store(counters.acknowledged, ordering: .relaxed)
         sends.store(counters.sends, ordering: .relaxed)
     }
+}
+
+/// Counts of a loop's TLS, readable from any thread.
+final class SecureCounters: Sendable {
+    let handshakes = Atomic<UInt64>(0)
+    let resumptions = Atomic<UInt64>(0)
+    /// Handshakes that failed, and sessions that ended for an error of TLS or without close_notify.
+    let failures = Atomic<UInt64>(0)
+    let truncations = Atomic<UInt64>(0)
+    /// Handshakes of silent peers ended while others waited, and the address of the last one.
+    let crowdedOut = Atomic<UInt64>(0)
+    let crowdedFrom = Mutex(PeerAddress.loopback)
+    /// Sealed bytes that the kernel has not taken.
+    let sealedBytes = Atomic<Int>(0)
 }

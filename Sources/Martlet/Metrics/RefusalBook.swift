@@ -11,7 +11,7 @@ import Synchronization
 package final class RefusalBook: Sendable {
     /// Projects that are told apart, as many as a list of loads has: those with the first refusals. Further projects count
     /// together, so that the series stay bounded and never fall.
-    package static let projectsMax = Gauges.projectsMax
+    package static let projectsMax = 1000
     /// Nanoseconds between two lines of the log.
     private static let lineNanoseconds: UInt64 = 60_000_000_000
     /// Projects and causes that a line names.

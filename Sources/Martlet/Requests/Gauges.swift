@@ -22,7 +22,7 @@ final class Gauges: Sendable {
     let disk: DiskReader
 
     /// Most projects in a list of loads.
-    static let projectsMax = 1000
+    static let projectsMax = RefusalBook.projectsMax
 
     init(
         store: Store, committer: Committer, limits: MailboxLimits, strangers: StrangerBook,
@@ -70,8 +70,30 @@ final class Gauges: Sendable {
         return result
     }
 
+    /// OPS-10: takes the state of the broker over into its metrics.
+    func recordMetrics() {
+        let standings = committer.book.standings
+        var now = BrokerMetrics.StoreState()
+        now.isRefusing = committer.storeTrouble != nil
+        now.silentSeconds = committer.pulse.silentSeconds
+        now.isShortOfRoom = store.isShortOfRoom
+        now.fanoutsInProgress = standings.reduce(0) { $0 + $1.running.count }
+        now.fanoutsDeferred = standings.reduce(0) { $0 + $1.deferredCount }
+        let disk = disk.figures()
+        (now.mapBytes, now.fileBytes) = (disk.mapBytes, disk.fileBytes)
+        (now.diskFreeBytes, now.diskBytes) = (disk.freeBytes, disk.byteCount)
+        committer.metrics.record(statistics, now)
+    }
+
     /// OPS-10: all metrics of the broker in the text format of Prometheus.
-    var metricsText: String { committer.metrics.text(self, withFigures: true) }
+    /// - Parameter withFigures: whether `statistics` are included.
+    func metricsText(withFigures: Bool = true) -> String {
+        recordMetrics()
+        let own = committer.metrics.text(projects(), withFigures: withFigures) { numbers in
+            disk.figures(of: numbers).projects.mapValues(\.id)
+        }
+        return own + (committer.node?.metricsText ?? "")
+    }
 
     /// FAN-8: the load of the broker.
     func status() -> BrokerStatus {

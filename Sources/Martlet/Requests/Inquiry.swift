@@ -13,20 +13,8 @@ import MartletTransport
 import MartletWire
 import Synchronization
 
-/// A question from a connection of a loop.
-struct Question: Sendable {
-    let loop: Int
-    let connection: ConnectionID
-    let correlation: UInt32
-    /// Returned to the request memory with the answer.
-    let charge: RequestCharge
-    /// OPS-7: whether the question waits for no newer store.
-    var isAboutProcess = false
-    let answer: @Sendable () throws -> BrokerFrame
-}
-
 /// Answers the questions of all loops, one after another.
-final class Inquiry: @unchecked Sendable {
+final class Inquiry: RequestDesk, @unchecked Sendable {
     /// Waiting questions past which a question is refused with a retry delay.
     static let waitingQuestionsMax = 4096
 
@@ -65,9 +53,25 @@ final class Inquiry: @unchecked Sendable {
         thread.withLock { $0.take() }?.join()
     }
 
+    func plan(
+        for request: RequestFrame, of principal: Principal
+    ) throws(MartletError) -> ConnectionPlan {
+        try plan(try request.served, principal)
+    }
+
+    private func plan<Served: ServedRequest>(
+        _ request: Served, _ principal: Principal
+    ) throws(MartletError) -> ConnectionPlan {
+        ConnectionPlan(
+            correlation: request.correlation,
+            plan: try request.plan(for: principal, answerer).framed(request.correlation),
+            comesAfterAcknowledgements: Served.comesAfterAcknowledgements,
+            isAboutProcess: Served.isAboutProcess)
+    }
+
     /// - Parameter mustFit: take the question although the inbox is full, because its command has been applied
     ///   already. The bound on a connection's outstanding requests bounds the number of such questions.
-    func ask(_ question: Question, mustFit: Bool = false) throws(MartletError) {
+    func ask(_ question: Question, mustFit: Bool) throws(MartletError) {
         switch inbox.push([question], mustFit: mustFit) {
         case .taken(let mustWake): if mustWake { sem_post(waiting) }
         case .full, .closed:

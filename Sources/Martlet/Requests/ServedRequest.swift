@@ -10,13 +10,6 @@ import MartletEngine
 import MartletThreads
 import MartletWire
 
-/// What the broker does for a request.
-enum Plan<Answer: Sendable>: Sendable {
-    case reply(Reply<Answer>)
-    /// The command is committed first. A refusal is the answer; any other outcome leads to the reply.
-    case command(Command, then: @Sendable (Outcome) throws(MartletError) -> Reply<Answer>)
-}
-
 /// A request that the broker serves.
 protocol ServedRequest: WireRequest {
     /// Whether the acknowledgements of a loop's devices go to the committer before the request's command, because the
@@ -101,5 +94,11 @@ extension FrameType {
     /// Whether the broker serves each request.
     package static var servesAllRequests: Bool {
         requests.allSatisfy { $0 is any ServedRequest.Type }
+    }
+}
+
+extension MartletError {
+    static var unexpected: MartletError {
+        MartletError(.internal, "The engine answered something else than was asked.")
     }
 }

@@ -55,7 +55,7 @@ extension MetricsRequest: ServedQuestion {
 
     func answer(to principal: Principal, _ answerer: Answerer) throws -> MetricsResult {
         try principal.checkAdministrator()
-        return MetricsResult(text: answerer.gauges.metricsText)
+        return MetricsResult(text: answerer.gauges.metricsText())
     }
 }
 

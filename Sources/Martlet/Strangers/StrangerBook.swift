@@ -274,3 +274,8 @@ package final class StrangerBook: Sendable {
         }
     }
 }
+
+extension Int {
+    /// A limit in megabytes, as bytes. 0 stands for no limit.
+    var megabytes: Int { self == 0 ? .max : self << 20 }
+}

@@ -5,7 +5,6 @@
 
 package import MartletCluster
 package import MartletRows
-import MartletStore
 
 /// A broker's place in a cluster.
 package struct ClusterConfiguration: Sendable {
@@ -30,12 +29,5 @@ package struct ClusterConfiguration: Sendable {
         self.address = address
         self.packing = packing
         self.connect = connect
-    }
-
-    /// The node's report as of now, with run 0 if its run isn't known yet.
-    func report(_ state: ClusterState) -> NodeReport {
-        NodeReport(
-            name: node, run: state.run ?? 0, address: address.text,
-            formats: Int(Redo.format)...Int(Redo.format), applied: state.applied.row)
     }
 }
