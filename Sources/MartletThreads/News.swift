@@ -63,13 +63,13 @@ package struct OutcomeNews {
             if let sequence { loops.append(.cancel(project, sequence)) }
         case .receiptKept(let project): if let project { loops.append(.receipts(project)) }
         case .key, .done:
-            switch command {
-            case .connected(let project, let ordinal, _, let connection):
+            if case .connected(let project, let ordinal, _, let connection)? = command {
                 loops.append(
                     .connected(project, ordinal, connectionNumber: connection.number))
-            case .revokeKey(_, let keyID), .revokeServiceAccount(_, let keyID):
+            } else if case .revokeKey(_, let keyID)? = command {
                 loops.append(.revoked(keyID: keyID))
-            default: break
+            } else if case .revokeServiceAccount(_, let keyID)? = command {
+                loops.append(.revoked(keyID: keyID))
             }
         // The rest of an unfinished command has the news.
         case .unfinished, .refused, .topicsChanged, .group, .rotated: break

@@ -23,8 +23,8 @@ package struct Request: Sendable {
         (self.command, self.reply, self.since) = (command, reply, since)
     }
 
-    /// OPS-7: whether another node of the cluster waits for the outcome.
-    package var isOfNode: Bool { if case .node = reply { true } else { false } }
+    /// OPS-7: whether the command is from another node of the cluster, which waits for the outcome.
+    package var isForwarded: Bool { if case .node = reply { true } else { false } }
 
     /// The rest of the request.
     package func with(_ command: Command) -> Request {

@@ -104,7 +104,7 @@ extension SteppedBroker where Kernel: ~Copyable {
     /// Puts forwarded commands into the inbox a second time, past the guard of the links.
     package func repeatForwarded() {
         let waiting = committer.inbox.drain()
-        let forwarded = waiting.filter(\.isOfNode)
+        let forwarded = waiting.filter(\.isForwarded)
         _ = committer.inbox.push(waiting + forwarded, mustFit: true)
     }
 }

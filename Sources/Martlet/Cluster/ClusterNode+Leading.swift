@@ -15,16 +15,6 @@ import MartletThreads
 import MartletTransport
 import Synchronization
 
-extension Committer {
-    /// Ends the process, because the log has a row that our store can't take. The next process reads it from the log.
-    func endProcess(_ error: StorageError) -> Never {
-        logger.critical(
-            "the store cannot take what the cluster's log has; the process ends",
-            metadata: ["error": "\(error)"])
-        exit(EX_IOERR)
-    }
-}
-
 extension ClusterNode: CommitLog {
     var hasWork: Bool { state.hasWork }
 
@@ -88,6 +78,13 @@ extension ClusterNode: CommitLog {
     }
 
     var heldCount: Int? { doubted?.batch.count }
+
+    func endProcess(_ error: StorageError) -> Never {
+        committer.logger.critical(
+            "the store cannot take what the cluster's log has; the process ends",
+            metadata: ["error": "\(error)"])
+        exit(EX_IOERR)
+    }
 
     func published(isLogged: Bool) {
         // Messages of devices that were handed out without a row wait for the word too.
@@ -159,10 +156,6 @@ extension Command {
             true
         }
     }
-}
-
-extension Outcome {
-    var isUnfinished: Bool { if case .unfinished = self { true } else { false } }
 }
 
 extension ClusterState {

@@ -338,7 +338,7 @@ extension Committer {
 
     /// Keeps a command until a row answers it. Other nodes forward theirs again themselves.
     private func keep(_ request: Request, _ outstanding: inout Outstanding) {
-        if !request.isOfNode { outstanding.add(request) }
+        if !request.isForwarded { outstanding.add(request) }
     }
 
     /// Sends the active node the commands that are not on their way yet.
@@ -482,7 +482,7 @@ extension Committer {
                 left = request.with(rest)
             }
             // It is another node's, which will forward it again.
-            if !left.isOfNode { outstanding.add(left, reserved: UInt64(index + 1)) }
+            if !left.isForwarded { outstanding.add(left, reserved: UInt64(index + 1)) }
         }
     }
 }

@@ -39,6 +39,8 @@ protocol CommitLog: AnyObject {
     ) throws(LogRefusal) -> LogPosition?
     /// The transaction is in the store.
     func committed()
+    /// Ends the process, because the log has a transaction that the store can't take. The next process reads it from the log.
+    func endProcess(_ error: StorageError) -> Never
     /// Takes the outcome of a command that no transaction has logged.
     func answer(_ request: Request, _ outcome: Outcome)
 

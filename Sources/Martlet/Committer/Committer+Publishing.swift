@@ -58,7 +58,7 @@ extension Committer {
                 switch news {
                 case .receipts(let project): receipts.insert(project)
                 // NET-4: this node's loops have told each other.
-                case .connected where request?.isOfNode != true: break
+                case .connected where request?.isForwarded != true: break
                 case .fanout, .weight, .connected, .disconnect, .cancel, .revoked:
                     tellAll(.news(news))
                 }
@@ -149,7 +149,7 @@ extension Committer {
     /// - Parameter messages: by loop, the messages to be told.
     func answer(_ request: Request, _ outcome: Outcome, _ messages: inout [[LoopMessage]]) {
         if case .refused(let error) = outcome {
-            if !request.isOfNode { noteRefusal(of: request.command, error) }
+            if !request.isForwarded { noteRefusal(of: request.command, error) }
         }
         switch request.reply {
         case .connection(let loop, let connection, let context):

@@ -383,7 +383,7 @@ final class Committer: Sendable {
         /// Refuses this process's unfinished commands. Forwarded commands wait, and their senders refuse late ones.
         mutating func refuse(_ batch: [Request], _ error: MartletError) {
             for (index, request) in batch.enumerated() where outcomes[index].isUnfinished {
-                if !request.isOfNode { outcomes[index] = .refused(error) }
+                if !request.isForwarded { outcomes[index] = .refused(error) }
             }
         }
 
@@ -462,7 +462,9 @@ final class Committer: Sendable {
                 done.isRefused = true
                 done.outcomes = batch.map { .unfinished($0.command) }
                 return done
-            case .behind(let error): endProcess(error)
+            case .behind(let error):
+                log?.endProcess(error)
+                preconditionFailure("Only a log is ahead of the store.")
             }
             guard !batch.isEmpty else {
                 note("what is due could not be done", fault)
@@ -555,6 +557,8 @@ extension Request {
 }
 
 extension Outcome {
+    var isUnfinished: Bool { if case .unfinished = self { true } else { false } }
+
     /// Whether some acknowledgements of the command are left.
     fileprivate var isUnfinishedAcknowledging: Bool {
         if case .unfinished(.acknowledge) = self { true } else { false }

@@ -33,7 +33,7 @@ package final class UpstreamBook: Sendable {
         case node(@Sendable ([UpstreamMessage]) -> Void)
 
         /// Whether the listener is of another node.
-        var isOfNode: Bool { if case .node = self { true } else { false } }
+        var isForwarded: Bool { if case .node = self { true } else { false } }
     }
 
     /// A change among our listeners, for the node that hands out (OPS-7).
@@ -153,7 +153,7 @@ package final class UpstreamBook: Sendable {
             invariant(before == nil, "The numbers of listeners are given once.")
             state.projects[project, default: Project()].listeners.append(number)
             state.due.insert(project)
-            if !destination.isOfNode { state.note(.listen(number, to: project)) }
+            if !destination.isForwarded { state.note(.listen(number, to: project)) }
             return number
         }
     }
@@ -162,7 +162,7 @@ package final class UpstreamBook: Sendable {
     package func leave(_ number: UInt64) {
         state.withLock { state in
             guard let listener = state.listeners.removeValue(forKey: number) else { return }
-            if !listener.destination.isOfNode {
+            if !listener.destination.isForwarded {
                 state.note(.leave(number, of: listener.project))
             }
             var project = state.projects[listener.project] ?? Project()
@@ -216,7 +216,7 @@ package final class UpstreamBook: Sendable {
             var new = State()
             new.listenersEver = state.listenersEver
             new.isRelaying = isRelaying
-            for (number, var listener) in state.listeners where !listener.destination.isOfNode {
+            for (number, var listener) in state.listeners where !listener.destination.isForwarded {
                 listener.forget()
                 new.listeners[number] = listener
                 new.projects[listener.project, default: Project()].listeners.append(number)
@@ -233,7 +233,7 @@ package final class UpstreamBook: Sendable {
             state.changes = []
             for number in state.listeners.keys { state.listeners[number]?.forget() }
             return state.listeners.sorted { $0.key < $1.key }.compactMap { number, listener in
-                listener.destination.isOfNode || listener.isRetired
+                listener.destination.isForwarded || listener.isRetired
                     ? nil : .listen(number, to: listener.project)
             }
         }
