@@ -28,28 +28,26 @@ struct KernelTests {
     func algebra(level: SIMDLevel) throws {
         let kernels = try #require(BitKernels(level: level))
         var random = SeededGenerator(seed: 1)
-        for first in Density.allCases {
-            for second in Density.allCases {
-                let (x, y) = (first.members(&random), second.members(&random))
-                let a = WordBlock(members: x)
-                let b = WordBlock(members: y)
-                let target = WordBlock()
-                target.words[510] = 0x1234
-                target.words[511] = 0x5678
-                kernels.and(a.words, b.words, into: target.words)
-                #expect(target.members == x.intersection(y))
-                kernels.or(a.words, b.words, into: target.words)
-                #expect(target.members == x.union(y))
-                kernels.andNot(a.words, b.words, into: target.words)
-                #expect(target.members == x.subtracting(y))
-                #expect(target.words[510] == 0x1234)
-                #expect(target.words[511] == 0x5678)
-                #expect(kernels.count(a.words) == x.count)
-                #expect(kernels.countAnd(a.words, b.words) == x.intersection(y).count)
-                // The target may be an input.
-                kernels.andNot(a.words, b.words, into: a.words)
-                #expect(a.members == x.subtracting(y))
-            }
+        for (first, second) in Density.pairs {
+            let (x, y) = (first.members(&random), second.members(&random))
+            let a = WordBlock(members: x)
+            let b = WordBlock(members: y)
+            let target = WordBlock()
+            target.words[510] = 0x1234
+            target.words[511] = 0x5678
+            kernels.and(a.words, b.words, into: target.words)
+            #expect(target.members == x.intersection(y))
+            kernels.or(a.words, b.words, into: target.words)
+            #expect(target.members == x.union(y))
+            kernels.andNot(a.words, b.words, into: target.words)
+            #expect(target.members == x.subtracting(y))
+            #expect(target.words[510] == 0x1234)
+            #expect(target.words[511] == 0x5678)
+            #expect(kernels.count(a.words) == x.count)
+            #expect(kernels.countAnd(a.words, b.words) == x.intersection(y).count)
+            // The target may be an input.
+            kernels.andNot(a.words, b.words, into: a.words)
+            #expect(a.members == x.subtracting(y))
         }
     }
 
@@ -140,31 +138,29 @@ struct KernelTests {
     func select(level: SIMDLevel) throws {
         let kernels = try #require(BitKernels(level: level))
         var random = SeededGenerator(seed: 5)
-        for first in Density.allCases {
-            for second in Density.allCases {
-                let (x, y) = (first.members(&random), second.members(&random))
-                let a = WordBlock(members: x)
-                let mine = WordBlock(members: y)
-                let handles = y.sorted().map { UInt32($0) &* 7 &+ 1 } + [0]
-                var prefix: [UInt16] = []
-                var rank = 0
-                for word in 0..<510 {
-                    prefix.append(UInt16(rank))
-                    rank += mine.words[word].nonzeroBitCount
-                }
-                var found: [UInt32] = []
-                var word: UInt32 = 0
-                withUnsafeTemporaryAllocation(of: UInt32.self, capacity: 100) { buffer in
-                    while word < 510 {
-                        let count = kernels.select(
-                            a.words, mine: mine.words, prefix: prefix, handles: handles,
-                            into: buffer, word: &word)
-                        found += buffer[..<count]
-                    }
-                }
-                #expect(word == 510)
-                #expect(found == x.intersection(y).sorted().map { UInt32($0) &* 7 &+ 1 })
+        for (first, second) in Density.pairs {
+            let (x, y) = (first.members(&random), second.members(&random))
+            let a = WordBlock(members: x)
+            let mine = WordBlock(members: y)
+            let handles = y.sorted().map { UInt32($0) &* 7 &+ 1 } + [0]
+            var prefix: [UInt16] = []
+            var rank = 0
+            for word in 0..<510 {
+                prefix.append(UInt16(rank))
+                rank += mine.words[word].nonzeroBitCount
             }
+            var found: [UInt32] = []
+            var word: UInt32 = 0
+            withUnsafeTemporaryAllocation(of: UInt32.self, capacity: 100) { buffer in
+                while word < 510 {
+                    let count = kernels.select(
+                        a.words, mine: mine.words, prefix: prefix, handles: handles,
+                        into: buffer, word: &word)
+                    found += buffer[..<count]
+                }
+            }
+            #expect(word == 510)
+            #expect(found == x.intersection(y).sorted().map { UInt32($0) &* 7 &+ 1 })
         }
     }
 }

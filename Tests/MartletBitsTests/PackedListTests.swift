@@ -4,13 +4,14 @@
 
 import MartletBase
 import MartletBits
+import Rounds
 import Testing
 
 @Suite("Packed lists")
 struct PackedListTests {
     private func agree<T: FixedWidthInteger & UnsignedInteger>(_ type: T.Type) {
         var random = SeededGenerator(seed: 30)
-        for round in 0..<200 {
+        for round in 0..<rounds(200) {
             let bound = round % 3 == 0 ? T.random(in: 1...50, using: &random) : T.max
             func values(_ random: inout SeededGenerator) -> [T] {
                 let count = Int.random(in: 0...300, using: &random)

@@ -4,6 +4,7 @@
 
 import MartletBase
 import MartletBits
+import Rounds
 import Testing
 
 @Suite("Recipients blob")
@@ -32,7 +33,8 @@ struct RecipientSetTests {
 
     @Test("What was appended is read back, block by block and ordinal by ordinal")
     func roundTrip() throws {
-        for seed in 0..<9 as Range<UInt64> {
+        // The form changes with the seed, and there are three.
+        for seed in 0..<max(3, rounds(9)) as Range<UInt64> {
             let (set, members) = Self.sample(seed: seed)
             #expect(set.byteCount % 8 == 0)
             #expect(set.isSound)

@@ -5,6 +5,7 @@
 
 import MartletBase
 import MartletBits
+import Rounds
 import Testing
 
 @Suite("Spans of runs")
@@ -35,7 +36,7 @@ struct RunSpanTests {
     @Test("CON-1: a span's blocks have the members that were appended, whatever their form was")
     func roundTrip() throws {
         var random = SeededGenerator(seed: 200)
-        for round in 0..<20 {
+        for round in 0..<max(4, rounds(20)) {
             let blocks = Self.blocks(&random)
             var builder = RunSpanBuilder()
             for members in blocks {
@@ -108,7 +109,7 @@ struct RunSpanTests {
     @Test("Adding and removing members gives the runs that a set of integers gives")
     func changes() throws {
         var random = SeededGenerator(seed: 201)
-        for round in 0..<400 {
+        for round in 0..<rounds(400) {
             var members = Runs.members(Int.random(in: 0...5, using: &random), &random)
             let isAdding = round % 2 == 0
             // Beside the borders of runs, where they join and split, and at the block's own.
@@ -146,7 +147,7 @@ struct RunSpanTests {
     func counting(level: SIMDLevel) throws {
         let kernels = try #require(BitKernels(level: level))
         var random = SeededGenerator(seed: 202)
-        for round in 0..<48 {
+        for round in 0..<max(6, rounds(48)) {
             let slots = round % 6 + 1
             let sets = (0..<slots).map { _ in Self.blocks(&random) }
             // Which combinations of slots each member has, and how often each combination occurs.
@@ -221,7 +222,8 @@ struct RunSpanTests {
         }
         #expect(RunSpan(checking: UnsafeRawBufferPointer(start: nil, count: 0)) == nil)
         var accepted = 0
-        for _ in 0..<20_000 {
+        let count = rounds(20_000)
+        for _ in 0..<count {
             var bytes = good
             let end = random.next() % 2 == 0 ? 32 : bytes.count
             for _ in 0..<Int.random(in: 1...3, using: &random) {
@@ -241,6 +243,6 @@ struct RunSpanTests {
                 }
             }
         }
-        #expect(accepted > 1000 && accepted < 20_000)
+        #expect(accepted > count / 20 && accepted < count)
     }
 }

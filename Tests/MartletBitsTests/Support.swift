@@ -4,9 +4,19 @@
 
 import MartletBase
 import MartletBits
+import Rounds
 
 enum Density: CaseIterable {
     case none, single, sparse, clustered, scattered, mixed, dense, full
+
+    /// Each density with each, or without optimisation with one other.
+    static var pairs: [(Density, Density)] {
+        (0..<rounds(allCases.count)).flatMap { distance in
+            allCases.indices.map { index in
+                (allCases[index], allCases[(index + distance + 3) % allCases.count])
+            }
+        }
+    }
 
     /// A random set of bits of one block.
     func members(_ random: inout SeededGenerator) -> Set<Int> {

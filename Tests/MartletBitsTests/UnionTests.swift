@@ -4,6 +4,7 @@
 
 import MartletBase
 import MartletBits
+import Rounds
 import Testing
 
 @Suite("Unions of recipients")
@@ -50,7 +51,7 @@ struct UnionTests {
     @Test("A union has the members of all, and is the only set with members where there is one")
     func union() {
         var random = SeededGenerator(seed: 2)
-        for round in 0..<60 {
+        for round in 0..<rounds(60) {
             let sets = (0..<(round % 6)).map { _ in
                 ordinals(0...(round % 2 == 0 ? 60 : 30_000), blocks: 4, &random)
             }
