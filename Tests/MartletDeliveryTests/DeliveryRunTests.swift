@@ -10,6 +10,7 @@ import MartletBits
 import MartletDelivery
 import MartletEngine
 import MartletRows
+import Rounds
 import Testing
 
 @Suite("Delivery of runs")
@@ -136,7 +137,9 @@ struct DeliveryRunTests {
         return builder.finish()
     }
 
-    @Test("each session gets every message that is for it, in order and once", arguments: 0..<60)
+    @Test(
+        "each session gets every message that is for it, in order and once",
+        arguments: 0..<rounds(60))
     func equalsModel(seed: Int) {
         var random = Random(state: UInt64(seed) &* 977 &+ 5)
         var world = World()

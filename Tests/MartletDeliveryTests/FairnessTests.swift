@@ -11,6 +11,7 @@ import MartletBits
 import MartletDelivery
 import MartletEngine
 import MartletRows
+import Rounds
 import Testing
 
 @Suite("Fair turns of projects and fanouts")
@@ -332,7 +333,7 @@ struct FairnessTests {
 
     @Test(
         "whatever is in progress, each session gets what is for it, in order and once, and fanouts may be numbered anew",
-        arguments: 1...30 as ClosedRange<UInt64>)
+        arguments: 1...rounds(30) as ClosedRange<UInt64>)
     func order(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var world = World(

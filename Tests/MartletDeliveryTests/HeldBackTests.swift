@@ -9,6 +9,7 @@ import MartletBase
 import MartletDelivery
 import MartletEngine
 import MartletRows
+import Rounds
 import Testing
 
 @Suite("Delivery that is held back")
@@ -238,25 +239,27 @@ struct HeldBackTests {
     @Test("A mailbox that is long is read and delivered in parts")
     func long() {
         let world = Loopback(capacity: 1)
-        for _ in 0..<20_000 { world.accept(0, to: [1], bodyBytes: 5, single: true) }
-        world.rowsMax = 1000
+        let count = rounds(20_000) as UInt64
+        for _ in 0..<count { world.accept(0, to: [1], bodyBytes: 5, single: true) }
+        world.rowsMax = Int(count) / 20
         world.connect(address, at: 0)
         world.settle()
-        #expect(world.connections[0]!.stored == Array(1...20_000))
+        #expect(world.connections[0]!.stored == Array(1...count))
     }
 
     @Test("PRI-1: a long mailbox of normal messages does not keep a dozing device from a high one")
     func longInDoze() {
         let world = Loopback(capacity: 1, limits: limits(keys: 4))
-        for _ in 0..<20_000 { world.accept(0, to: [1], bodyBytes: 5, single: true) }
+        let count = rounds(20_000) as UInt64
+        for _ in 0..<count { world.accept(0, to: [1], bodyBytes: 5, single: true) }
         world.accept(0, to: [1], bodyBytes: 5, single: true, priority: .high)
-        world.rowsMax = 1000
+        world.rowsMax = Int(count) / 20
         world.connect(address, at: 0, state: .doze)
         world.settle()
-        #expect(world.connections[0]!.stored == [20_001])
+        #expect(world.connections[0]!.stored == [count + 1])
         world.setState(0, .active)
         world.settle()
-        #expect(world.connections[0]!.stored == [20_001] + Array(1...20_000))
+        #expect(world.connections[0]!.stored == [count + 1] + Array(1...count))
     }
 
     @Test("CONFIRMED: who acknowledges much is told what is on disk, and not before it is")
@@ -281,7 +284,7 @@ struct HeldBackTests {
 
     @Test(
         "PRI-1 COL-1 COL-4 TTL-3 STO-1 MSG-10: whatever happens, each gets what is its own, in order, and nothing waits for ever",
-        arguments: 1...24 as ClosedRange<UInt64>)
+        arguments: 1...max(4, rounds(24)) as ClosedRange<UInt64>)
     func simulation(seed: UInt64) {
         let burst = seed % 3 == 0 ? 0 : 4
         let world = Loopback(

@@ -8,6 +8,7 @@ import MartletBits
 import MartletDelivery
 import MartletEngine
 import MartletRows
+import Rounds
 import Testing
 
 /// Tokens of one bucket, counted in parts of which a token is `milliseconds` and a millisecond brings
@@ -136,7 +137,7 @@ struct LimiterTests {
             Setting(perMinute: 0, perHour: 9, pauses: [0, 1000, 100_000]),
             Setting(perMinute: 3, perHour: 0, pauses: [0, 1000, 30_000]),
             Setting(perMinute: 4, perHour: 6, pauses: [0, 86_400_000 * 20, 60_000]),
-        ], 1...6 as ClosedRange<UInt64>)
+        ], 1...rounds(6) as ClosedRange<UInt64>)
     func model(setting: Setting, seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var rates = DeviceRates(perMinute: setting.perMinute, perHour: setting.perHour)

@@ -85,7 +85,7 @@ extension Loopback {
             let isStored = sequence & MessageSequence.notStoredBit == 0
             let message =
                 isStored
-                ? messages[project]?.first { $0.sequence == sequence } : passing[sequence]
+                ? log(project, after: sequence &- 1).first : passing[sequence]
             guard let message, project == connection.address.project, message.frame == frame,
                 message.recipients.contains(connection.address.ordinal)
             else {

@@ -222,6 +222,9 @@ final class Loopback {
 
     enum Entry { case live, postponed }
 
+    /// What bodies are parts of.
+    private static let ascending = (0..<100_000).map { UInt8(truncatingIfNeeded: $0) }
+
     /// Accepts a message and tells the loop.
     @discardableResult
     func accept(
@@ -233,7 +236,8 @@ final class Loopback {
             isStored
             ? last(project) + 1
             : MessageSequence.notStoredBit | UInt64(passing.count) << 8 | UInt64(project)
-        let body = (0..<bodyBytes).map { UInt8(truncatingIfNeeded: sequence &* 31 &+ UInt64($0)) }
+        let first = Int(sequence &* 31 & 0xFF)
+        let body = Array(Self.ascending[first..<first + bodyBytes])
         let recipients: Recipients
         if single, ordinals.count == 1, let one = ordinals.first {
             recipients = .one(Ordinal(one))
@@ -283,18 +287,20 @@ final class Loopback {
 
     /// MSG-10: a message ends now.
     func cancel(_ project: UInt32, _ sequence: UInt64) {
-        guard let at = messages[project]?.firstIndex(where: { $0.sequence == sequence }) else {
-            return
-        }
+        let at = Int(clamping: sequence) - 1
+        guard messages[project]?.indices.contains(at) == true else { return }
         messages[project]![at].expires = min(messages[project]![at].expires, now)
         delivery.cancel(MessageSequence(sequence), in: ProjectNumber(project))
     }
 
     /// Stored messages of an instance above `sequence`.
     func mailbox(_ address: Address, after sequence: UInt64) -> [Accepted] {
-        (messages[address.project] ?? []).filter {
-            $0.sequence > sequence && $0.recipients.contains(address.ordinal)
-        }
+        log(address.project, after: sequence).filter { $0.recipients.contains(address.ordinal) }
+    }
+
+    /// Stored messages of a project above `sequence`: the first has sequence 1, and none is left out.
+    func log(_ project: UInt32, after sequence: UInt64) -> ArraySlice<Accepted> {
+        (messages[project] ?? []).dropFirst(Int(clamping: sequence))
     }
 
     /// What a session that is not replaced is to get here, in order, where everything is delivered:
@@ -329,15 +335,13 @@ final class Loopback {
         #expect(connections[reading.index]?.address == address)
         reading = delivery.refresh(reading, state(address), now: now)
         var plan: MailboxPlan?
-        let rows = (messages[address.project] ?? []).filter {
-            $0.sequence > reading.after.rawValue
-        }
+        let rows = log(address.project, after: reading.after.rawValue)
         for message in rows.prefix(rowsMax) where message.recipients.contains(address.ordinal) {
             reading.add(entry(message, address))
         }
         if rows.count > rowsMax {
             plan = delivery.pause(
-                reading, through: MessageSequence(rows[rowsMax - 1].sequence), now: now)
+                reading, through: MessageSequence(rows.prefix(rowsMax).last!.sequence), now: now)
         } else {
             plan = delivery.finish(
                 reading, through: MessageSequence(last(address.project)), now: now)
@@ -358,9 +362,7 @@ final class Loopback {
                 case .full: return true
                 case .open: break
                 }
-                let message = messages[address.project]!.first {
-                    $0.sequence == entry.sequence.rawValue
-                }!
+                let message = message(address.project, entry.sequence.rawValue)
                 write(message.frame, .direct)
                 guard
                     delivery.catchUp(entry, of: plan, byteCount: message.frame.count, now: now)
@@ -376,7 +378,7 @@ final class Loopback {
     func arrivals(_ address: Address) -> [UInt64] { arrivalCounts[address] ?? [] }
 
     func message(_ project: UInt32, _ sequence: UInt64) -> Accepted {
-        messages[project]!.first { $0.sequence == sequence }!
+        messages[project]![Int(sequence) - 1]
     }
 
     /// Everything that can be done is done, but for sessions that are stuck.

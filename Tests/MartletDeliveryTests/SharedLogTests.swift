@@ -9,6 +9,7 @@ import MartletBits
 import MartletDelivery
 import MartletEngine
 import MartletRows
+import Rounds
 import Testing
 
 @Suite("A log that devices read together")
@@ -16,7 +17,9 @@ struct SharedLogTests {
     private static let now = Instant(millisecondsSince1970: 1_800_000_000_000)
     private static let ordinals = (0..<8).map { Ordinal(block: UInt32($0 % 2) * 3, bit: $0 * 11) }
 
-    @Test("NET-2: devices that read a log together find what each finds alone", arguments: 0..<150)
+    @Test(
+        "NET-2: devices that read a log together find what each finds alone",
+        arguments: 0..<rounds(150))
     func agrees(seed: Int) throws {
         var random = SeededGenerator(seed: UInt64(seed))
         let bench = Bench()
