@@ -5,6 +5,7 @@
 import MartletBase
 import MartletBits
 import MartletCondition
+import Rounds
 import Testing
 
 @Suite("Meaning of conditions")
@@ -108,7 +109,7 @@ struct MeaningTests {
     @Test("Random conditions of up to five topics agree with asking every instance")
     func randomFew() throws {
         var random = SeededGenerator(seed: 60)
-        for _ in 0..<12 {
+        for _ in 0..<rounds(12) {
             let model = Model(topics: 5, blocks: [0, 1, 2, 3, 9, 500, 131_071], &random)
             for _ in 0..<12 {
                 let expression = Expression.random(
@@ -123,7 +124,7 @@ struct MeaningTests {
         var random = SeededGenerator(seed: 61)
         for topics in [6, 7, 9, 16, 64] {
             let model = Model(topics: topics, blocks: [0, 1, 2, 7], &random)
-            for round in 0..<10 {
+            for round in 0..<max(2, rounds(10)) {
                 let terms = round == 0 ? topics * 2 : Int.random(in: 6...topics * 2, using: &random)
                 let expression = Expression.random(
                     terms: terms, topics: topics, depth: 30, &random)

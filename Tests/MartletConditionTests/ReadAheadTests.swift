@@ -6,6 +6,7 @@
 import MartletBase
 import MartletBits
 import MartletCondition
+import Rounds
 import Testing
 
 @Suite("Reading ahead and merging lists")
@@ -100,7 +101,9 @@ struct ReadAheadTests {
         ("'T1' in topics && ('T0' in topics || !('T0' in topics))", { $0.contains(1) }),
     ]
 
-    @Test("CON-1: every way of handing out a set yields what the sets say", arguments: 0..<24)
+    @Test(
+        "CON-1: every way of handing out a set yields what the sets say",
+        arguments: 0..<rounds(24))
     func ways(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let sets = (0..<6).map { _ in

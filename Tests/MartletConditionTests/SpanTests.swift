@@ -7,6 +7,7 @@
 import MartletBase
 import MartletBits
 import MartletCondition
+import Rounds
 import Testing
 
 @Suite("Spans of runs in conditions")
@@ -79,7 +80,7 @@ struct SpanTests {
         "!('T0' in topics || 'T1' in topics || 'T2' in topics || 'T3' in topics || 'T4' in topics || 'T5' in topics)",
     ]
 
-    @Test("CON-1 CON-4: counts and members are those of single blocks", arguments: 0..<16)
+    @Test("CON-1 CON-4: counts and members are those of single blocks", arguments: 0..<rounds(16))
     func spans(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed + 300)
         let blocks: [UInt32] = [0, 1, 5, 15, 16, 17, 31, 47, 64, 65]
