@@ -5,6 +5,7 @@
 
 import MartletBase
 import MartletWire
+import Rounds
 import Testing
 
 @Suite struct HostileBytesTests {
@@ -58,12 +59,13 @@ import Testing
 
     @Test("NET-3 any byte changed to any other never traps, and what is accepted says those bytes")
     func flips() throws {
+        let step = 255 / rounds(255)
         for (name, value) in vectorValues {
             var bytes = try Vectors.bytes(name)
             for index in 4..<bytes.count {
                 let original = bytes[index]
-                for change in 1...255 as ClosedRange<UInt8> {
-                    bytes[index] = original ^ change
+                for change in stride(from: 1 + index % step, through: 255, by: step) {
+                    bytes[index] = original ^ UInt8(change)
                     check(bytes, like: value, name)
                 }
                 bytes[index] = original
@@ -106,7 +108,7 @@ import Testing
     @Test("NET-3 random bytes of any type never trap")
     func randomBytes() {
         var random = SeededGenerator(seed: 5228)
-        for _ in 0..<200_000 {
+        for _ in 0..<rounds(200_000) {
             let type = UInt8.random(in: 0...0xCF, using: &random)
             let count = Int.random(in: 0...48, using: &random)
             // Small numbers make counts that nearly fit.

@@ -4,6 +4,7 @@
 
 import MartletBase
 import MartletWire
+import Rounds
 import Testing
 
 private func bytes(_ message: Message) -> [UInt8] {
@@ -154,7 +155,7 @@ private func refusal(_ bytes: [UInt8]) -> MartletError? {
             0xE1,
             0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF,
         ]
-        for round in 0..<100_000 {
+        for round in 0..<rounds(100_000) {
             let padding = round % 3 == 0 ? Array(repeating: UInt8(65), count: round % 13) : []
             let text =
                 padding
@@ -172,7 +173,7 @@ private func refusal(_ bytes: [UInt8]) -> MartletError? {
     func agreement() throws {
         var random = SeededGenerator(seed: 3)
         var accepted = 0
-        for _ in 0..<100_000 {
+        for _ in 0..<rounds(100_000) {
             let count = Int.random(in: 0...24, using: &random)
             let bytes = (0..<count).map { _ in UInt8.random(in: 0...7, using: &random) }
             guard refusal(bytes) == nil else { continue }
@@ -180,6 +181,6 @@ private func refusal(_ bytes: [UInt8]) -> MartletError? {
             let message = try Message(decoding: bytes, unknownTags: .refuse)
             #expect(try message.encoded() == bytes)
         }
-        #expect(accepted > 100)
+        #expect(accepted > rounds(100))
     }
 }

@@ -5,6 +5,7 @@
 
 import MartletBase
 import MartletWire
+import Rounds
 import Testing
 
 private func refusal(_ bytes: [UInt8]) -> MartletError? {
@@ -455,7 +456,7 @@ private let common = Message(
                 notification: texts == .init() ? nil : texts,
                 data: message.data.filter { !keys.contains($0.key) } + data)
         }
-        for _ in 0..<20_000 {
+        for _ in 0..<rounds(20_000) {
             let plain = Message(notification: notification(), data: entries())
             var message = plain
             var expected = [Platform.android: plain, .apple: plain, .web: plain]
@@ -508,7 +509,7 @@ private let common = Message(
     func hostile() throws {
         var random = SeededGenerator(seed: 56)
         var accepted = 0
-        for _ in 0..<200_000 {
+        for _ in 0..<rounds(200_000) {
             var content: [UInt8] = []
             let tags: [UInt8] = [1, 2, 3, 4, 16, 17, 18, 19, 20, 21, 32, 33, 35, 38, 39, 40]
             for tag in tags where Int.random(in: 0...5, using: &random) == 0 {
@@ -523,6 +524,6 @@ private let common = Message(
             for variant in all { _ = try read(variant) }
             _ = try Message(decoding: bytes, unknownTags: .refuse)
         }
-        #expect(accepted > 1000)
+        #expect(accepted > rounds(1000))
     }
 }
