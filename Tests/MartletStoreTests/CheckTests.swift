@@ -13,7 +13,7 @@ import Testing
 
 @Suite("Check")
 struct CheckTests {
-    /// See `Damage.all`.
+    /// See `Damage.tried`.
     static func fill(_ bench: StoredBench) throws -> [Instance] {
         let project = try bench.project("tides")
         try bench.project("other")
@@ -116,7 +116,7 @@ struct CheckTests {
         return bench
     }
 
-    @Test("A damaged index is found, and nothing else is said", arguments: Damage.all)
+    @Test("A damaged index is found, and nothing else is said", arguments: Damage.tried)
     func damaged(damage: Damage) throws {
         let bench = try damagedBench { raw, instances in
             let key =

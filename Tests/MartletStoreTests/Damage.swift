@@ -9,6 +9,7 @@ import MartletBase
 import MartletEngine
 import MartletRows
 import MartletStore
+import Rounds
 import Testing
 
 /// One way of damaging the store of `CheckTests.fill`.
@@ -71,6 +72,11 @@ struct Damage: CustomTestStringConvertible, Sendable {
     private static let small: UInt32 = .max
     static let group = [UInt8](repeating: 7, count: 24)
 
+    /// All, or a tenth without optimisation.
+    static let tried = stride(from: 0, to: all.count, by: all.count / rounds(all.count)).map {
+        all[$0]
+    }
+
     /// The store is `CheckTests.fill`: ordinals 0 ..< 700 of which 5 and 6 have left; topic 0 "all"
     /// of everyone (one bitmap), topic 1 "few" of 0 ..< 10 without 5 and 6 (a list of ordinals),
     /// topic 2 free, topic 3 "some" of 0 ..< 460 without those (a list of a block); messages 3 to
@@ -78,7 +84,7 @@ struct Damage: CustomTestStringConvertible, Sendable {
     /// singly, 5. The two that left took the numbers 1 and 2. Ordinal 20 has another token than at
     /// first.
     /// A group "g" has 0, 1 and 2 as members.
-    static let all: [Damage] = [
+    private static let all: [Damage] = [
         Damage("no format", "meta", Array("format".utf8), [], .keep),
         Damage(
             "next project too low", "meta", Array("projects".utf8), [.projectCounter],

@@ -10,6 +10,7 @@ import MartletBase
 import MartletEngine
 import MartletRows
 import MartletStore
+import Rounds
 import Testing
 
 @Suite("Journal")
@@ -85,7 +86,7 @@ struct JournalTests {
 
     @Test(
         "OPS-4: no mixture of pages that a crash leaves loses a transaction",
-        arguments: 0..<40 as Range<UInt64>)
+        arguments: 0..<rounds(40) as Range<UInt64>)
     func crash(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let bench = try Self.bench()
@@ -104,7 +105,7 @@ struct JournalTests {
 
     @Test(
         "OPS-4: a crash while a checkpoint is brought to disk loses nothing",
-        arguments: 0..<20 as Range<UInt64>)
+        arguments: 0..<rounds(20) as Range<UInt64>)
     func crashInCheckpoint(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let disk = SlowDisk()
@@ -142,7 +143,7 @@ struct JournalTests {
 
     @Test(
         "OPS-4: a record that was written in part is no transaction; those before it are",
-        arguments: 0..<20 as Range<UInt64>)
+        arguments: 0..<rounds(20) as Range<UInt64>)
     func torn(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let bench = try Self.bench()
@@ -165,7 +166,7 @@ struct JournalTests {
 
     @Test(
         "OPS-4: a damaged record before a whole one is refused, not taken for the end",
-        arguments: 0..<20 as Range<UInt64>)
+        arguments: 0..<rounds(20) as Range<UInt64>)
     func rotten(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let bench = try Self.bench()
@@ -198,7 +199,7 @@ struct JournalTests {
     func many() throws {
         var random = SeededGenerator(seed: 4711)
         let bench = try Self.bench(checkpointCommitsMax: 7)
-        for _ in 0..<12 {
+        for _ in 0..<max(3, rounds(12)) {
             for _ in 0..<40 { try bench.applyRandom(&random) }
             let files = try Files(of: bench.folder.data)
             #expect(try Self.crash(bench, leaving: files) == Self.rows(files))

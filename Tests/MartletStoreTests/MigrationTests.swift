@@ -9,6 +9,7 @@ import MartletEngine
 import MartletRows
 import MartletStore
 import Synchronization
+import Rounds
 import Testing
 
 @Suite("Migration")
@@ -110,7 +111,7 @@ struct MigrationTests {
 
     @Test(
         "OPS-3: a process killed in a migration loses nothing, and the next one ends the migration",
-        arguments: Moment.allCases)
+        arguments: Moment.allCases.suffix(max(2, rounds(Moment.allCases.count))))
     func killed(at moment: Moment) async throws {
         let folder = TemporaryFolder()
         let former = try FormerStore(in: folder.data)
@@ -126,7 +127,9 @@ struct MigrationTests {
     }
 
     /// What a process leaves that ends at some point of a migration, made by the moves up to there.
-    @Test("A migration that ended at any of its moves goes on from there", arguments: 0...9)
+    @Test(
+        "A migration that ended at any of its moves goes on from there",
+        arguments: Array(stride(from: 0, through: 9, by: 10 / max(3, rounds(10)))))
     func ended(moves: Int) throws {
         let (folder, other) = (TemporaryFolder(), TemporaryFolder())
         let former = try FormerStore(in: folder.data)

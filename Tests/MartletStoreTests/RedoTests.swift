@@ -12,6 +12,7 @@ import MartletRows
 import MartletStore
 import RedoBench
 import Synchronization
+import Rounds
 import Testing
 
 @Suite("Redo")
@@ -28,7 +29,7 @@ struct RedoTests {
 
     @Test(
         "OPS-7: a second, empty store has equal contents after each row of a random history",
-        arguments: 0..<12 as Range<UInt64>)
+        arguments: 0..<rounds(12) as Range<UInt64>)
     func redone(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let folder = TemporaryFolder()
@@ -350,7 +351,7 @@ struct RedoTests {
         var random = SeededGenerator(seed: 3)
         var errorCount = 0
         for body in bodies {
-            for _ in 0..<300 {
+            for _ in 0..<rounds(300) {
                 var wrong = body
                 if random.chance(20) {
                     wrong.removeLast(random.number(1...wrong.count))
@@ -369,7 +370,7 @@ struct RedoTests {
                 }
             }
         }
-        #expect(errorCount > 100)
+        #expect(errorCount > rounds(100))
     }
 
     @Test("A body of another format, of other tables or of another packing names what it is")

@@ -8,6 +8,7 @@ import MartletBase
 import MartletEngine
 import MartletRows
 import MartletStore
+import Rounds
 import Testing
 
 @Suite("Rows")
@@ -75,7 +76,7 @@ struct RowTests {
 
     @Test(
         "LMDB and rows in memory answer alike, and hold the same rows",
-        arguments: 0..<20 as Range<UInt64>)
+        arguments: 0..<rounds(20) as Range<UInt64>)
     func alike(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let folder = TemporaryFolder()

@@ -11,6 +11,7 @@ import MartletCondition
 import MartletEngine
 import MartletRows
 import MartletStore
+import Rounds
 import Testing
 
 @Suite("Every form of a set")
@@ -210,7 +211,7 @@ struct SetFormTests {
                 { $1[0].contains($0) && ($1[1].contains($0) || !$1[2].contains($0)) }
             ),
         ]
-        for round in 0..<160 {
+        for round in 0..<rounds(160) {
             let slot = Int(random.next() % 3)
             var some: Set<UInt32> = []
             switch random.next() % 5 {
@@ -287,7 +288,7 @@ struct SetFormTests {
                     try Audience(of: condition, in: project, SharedPrograms(), transaction).total)
             }
         }
-        for _ in 0..<60 {
+        for _ in 0..<rounds(60) {
             let topic = Int(random.next() % 3)
             // Around the bounds: 1022 and 2044 members.
             let target = [0, 3, 1021, 1022, 1023, 2043, 2044, 2045, 3000][Int(random.next() % 9)]

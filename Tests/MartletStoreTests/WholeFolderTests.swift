@@ -10,6 +10,7 @@ import MartletEngine
 import MartletRows
 import MartletStore
 import Synchronization
+import Rounds
 import Testing
 
 @Suite("A folder that is not what it was")
@@ -134,7 +135,7 @@ struct WholeFolderTests {
 
     @Test(
         "OPS-16 damage in a copy is found in each page that it needs",
-        arguments: 0..<30 as Range<UInt64>)
+        arguments: 0..<rounds(30) as Range<UInt64>)
     func damaged(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let folder = try Self.killed(transactions: 60)
