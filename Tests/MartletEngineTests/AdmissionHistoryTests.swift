@@ -7,6 +7,7 @@ import EngineBench
 import MartletBase
 import MartletEngine
 import MartletRows
+import Rounds
 import Testing
 
 /// One history of one project.
@@ -199,8 +200,8 @@ private final class AdmissionHistory {
 @Suite("Histories of registrations")
 struct AdmissionHistoryTests {
     @Test(
-        "REG-7 REG-8 TOP-10: histories agree with a naive model", arguments: 0..<20 as Range<UInt64>
-    )
+        "REG-7 REG-8 TOP-10: histories agree with a naive model",
+        arguments: 0..<rounds(20) as Range<UInt64>)
     func histories(seed: UInt64) throws {
         let history = try AdmissionHistory(seed: seed)
         for step in 0..<400 {

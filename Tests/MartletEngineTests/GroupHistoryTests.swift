@@ -8,6 +8,7 @@ import EngineBench
 import MartletBase
 import MartletEngine
 import MartletRows
+import Rounds
 import Testing
 
 /// What groups should be.
@@ -294,7 +295,7 @@ private final class GroupHistory {
 struct GroupHistoryTests {
     @Test(
         "GRP-1 GRP-2 GRP-3 GRP-4 GRP-5 REG-3 REG-4: a random history leads where the naive model leads",
-        arguments: 1...12 as ClosedRange<UInt64>)
+        arguments: 1...rounds(12) as ClosedRange<UInt64>)
     func history(seed: UInt64) throws {
         let history = try GroupHistory(seed: seed)
         for step in 1...400 {

@@ -10,6 +10,7 @@ import MartletBits
 import MartletCondition
 import MartletEngine
 import MartletRows
+import Rounds
 import Testing
 
 /// One history: the store, the model, and what links the two.
@@ -453,7 +454,7 @@ private final class History {
 struct HistoryTests {
     @Test(
         "TOP-4 TOP-5 TOP-7 TOP-9 CON-4 CON-5 CON-8 CON-10 CON-11 MSG-6 MSG-7 TTL-3 TTL-4: a random history leads where the naive model leads",
-        arguments: 1...12 as ClosedRange<UInt64>)
+        arguments: 1...rounds(12) as ClosedRange<UInt64>)
     func history(seed: UInt64) throws {
         let history = try History(seed: seed, longNames: seed % 2 == 0)
         for step in 1...240 {

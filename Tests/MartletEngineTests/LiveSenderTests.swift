@@ -9,6 +9,7 @@ import MartletBase
 import MartletBits
 import MartletEngine
 import MartletRows
+import Rounds
 import Testing
 
 @Suite("Messages that are not stored")
@@ -37,7 +38,7 @@ struct LiveSenderTests {
 
     @Test(
         "TTL-2 CON-5 CON-11: recipients are those of the last commit, whatever was remembered",
-        arguments: 0..<24)
+        arguments: 0..<rounds(24))
     func snapshots(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let bench = Bench()

@@ -10,6 +10,7 @@ import MartletBase
 import MartletBits
 import MartletEngine
 import MartletRows
+import Rounds
 import Testing
 
 /// A store, and each instance's whole log since it was registered.
@@ -358,7 +359,7 @@ private final class MailboxHistory {
 struct SweepHistoryTests {
     @Test(
         "TTL-3 COL-1 COL-3 STO-1 STO-2 MSG-10 REG-3: a mailbox is what the rules make of everything, whatever of it is still stored",
-        arguments: 1...20 as ClosedRange<UInt64>)
+        arguments: 1...rounds(20) as ClosedRange<UInt64>)
     func history(seed: UInt64) throws {
         let history = try MailboxHistory(seed: seed, instanceCount: 72)
         var fewest = Int.max

@@ -7,6 +7,7 @@ import EngineBench
 import MartletBase
 import MartletEngine
 import MartletRows
+import Rounds
 import Testing
 
 @Suite("Changes of topics in parts")
@@ -44,7 +45,7 @@ struct TopicPartTests {
 
     @Test(
         "TOP-4: however a request is cut and interrupted, its answer and the subscriptions are those of the whole",
-        arguments: 0..<30)
+        arguments: 0..<rounds(30))
     func likeTheWhole(seed: Int) throws {
         var generator = SeededGenerator(seed: UInt64(seed))
         let benches = [Bench(), Bench()]

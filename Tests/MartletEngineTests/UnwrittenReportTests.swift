@@ -7,6 +7,7 @@ import EngineBench
 import MartletBase
 import MartletEngine
 import MartletRows
+import Rounds
 import Testing
 
 @Suite("Reports without a row")
@@ -81,7 +82,7 @@ struct UnwrittenReportTests {
 
     @Test(
         "REP-1: the latest reports are kept, and those of a time, with and without a row",
-        arguments: 0..<40 as Range<UInt64>)
+        arguments: 0..<rounds(40) as Range<UInt64>)
     func kept(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         var limits = MailboxLimits.none

@@ -8,6 +8,7 @@ import EngineBench
 import MartletBase
 import MartletEngine
 import MartletRows
+import Rounds
 import Testing
 
 /// What should be.
@@ -260,7 +261,7 @@ private final class UpstreamHistory {
 struct UpstreamHistoryTests {
     @Test(
         "UPS-1: whatever senders do, each message is with one of them at a time, none comes twice to one, none that somebody could have waits, and none is lost before it is taken or expires",
-        arguments: 1...12 as ClosedRange<UInt64>)
+        arguments: 1...rounds(12) as ClosedRange<UInt64>)
     func histories(seed: UInt64) throws {
         let history = try UpstreamHistory(seed: seed)
         try history.run(400)
