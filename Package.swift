@@ -262,8 +262,7 @@ let package = Package(
             name: "EngineBench", dependencies: ["MartletEngine", "MartletRows", "MartletBase"],
             path: "Tests/EngineBench"),
         .target(name: "TLSPeers", dependencies: ["COpenSSL"], path: "Tests/TLSPeers"),
-        .target(name: "Rounds", path: "Tests/Rounds"),
-        .target(name: "TestPorts", path: "Tests/TestPorts"),
+        .target(name: "TestSupport", path: "Tests/TestSupport"),
         .target(
             name: "RedoBench",
             dependencies: [
@@ -313,7 +312,7 @@ let package = Package(
                 "Martlet", "MartletBits", "MartletBridge", "MartletClient", "MartletCluster",
                 "MartletCrypto", "MartletGateway", "MartletPostgres", "MartletEngine",
                 "MartletRows", "MartletBase", "MartletSimulator", "MartletStore",
-                "MartletWire", "TestPorts", "CSpawn", "Logging",
+                "MartletWire", "CSpawn", "Logging",
             ]),
         .testTarget(
             name: "MartletMailboxTests",
@@ -325,7 +324,7 @@ let package = Package(
             name: "MartletTests",
             dependencies: [
                 "Martlet", "MartletClient", "MartletClientTLS", "MartletCrypto", "MartletStore",
-                "TLSPeers", "TestPorts", "MartletEngine", "MartletRows",
+                "TLSPeers", "MartletEngine", "MartletRows",
                 "MartletBase", "MartletThreads", "MartletTransport", "MartletWire", "Logging",
             ]),
         .testTarget(
@@ -363,7 +362,7 @@ let package = Package(
             name: "EndToEndTests",
             dependencies: [
                 "Martlet", "MartletClient", "MartletStore", "MartletEngine", "MartletRows",
-                "MartletWire", "MartletBase", "TestPorts",
+                "MartletWire", "MartletBase",
             ]),
     ]
 )
@@ -376,7 +375,7 @@ for (module, pkgConfig, debianPackage) in libraries {
 }
 
 for target in package.targets {
-    if target.isTest { target.dependencies.append("Rounds") }
+    if target.isTest { target.dependencies.append("TestSupport") }
     target.dependencies = target.dependencies.map { dependency in
         guard case .byNameItem(let name, _) = dependency,
             let package = products.first(where: { $0.value.contains(name) })?.key

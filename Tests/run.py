@@ -22,10 +22,13 @@ CLUSTER = r"^MartletClusterTests\.(Cluster|Operator|Postgres)"
 GATEWAYS = r"^Martlet(Gateway|XMPP)Tests\.|^MartletBridgeTests\.PushClient"
 BROKERS = r"^Martlet(Client)?Tests\."
 PROCESSES = r"^EndToEndTests\."
-HISTORIES = r"^SimulationTests\.|^Martlet(Cluster|Mailbox)Tests\.HistoryTests/"
-# What takes minutes or other people's software: official SDKs, browsers, PostgreSQL, disks that fail.
-LONG = (CLUSTER + "|" + HISTORIES
-        + r"|\b(AdminSDK\w*|APNs|ConsoleBrowser|DiscoveryClient|DiskFailure|Encryption|PushClient|Slixmpp|WebClient|WebPush)Tests/")
+# What takes minutes: histories, worlds, and stores grown large.
+LENGTHY = (r"^SimulationTests\.|^Martlet(Cluster|Mailbox)Tests\.HistoryTests/"
+           r"|\b(DayReportTests/bounded|SetFormTests/|StorageReturnTests/)")
+# Other people's software, PostgreSQL among it, and disks that fail.
+FOREIGN = (CLUSTER + r"|\b(AdminSDK\w*|APNs|ConsoleBrowser|DiscoveryClient|DiskFailure|Encryption|PushClient|Slixmpp"
+           r"|WebClient|WebPush)Tests/")
+LONG = LENGTHY + "|" + FOREIGN
 WAITING = "|".join((CLUSTER, GATEWAYS, BROKERS, PROCESSES))
 
 # By name: the tests, those left out, and the environment.
@@ -38,7 +41,7 @@ GROUPS = {
     },
     # On epoll again: the tests of transports themselves run on both at once.
     "rest": {
-        "long": (LONG, HISTORIES, {}),
+        "foreign": (FOREIGN, "", {}),
         "processes-epoll": (PROCESSES, LONG, {"MARTLET_TRANSPORT": "epoll"}),
         "brokers-epoll": (BROKERS, LONG, {"MARTLET_TRANSPORT": "epoll"}),
         "computing": ("", WAITING, {}),

@@ -39,7 +39,7 @@ ELSEWHERE = (
     ("Tests/EngineBench/", "MartletEngineTests"),
     ("Tests/RedoBench/", "MartletStoreTests"),
     ("Tests/TLSPeers/", "MartletCryptoTests"),
-    ("Tests/TestPorts/", "MartletTests.HostilityTests"),
+    ("Tests/TestSupport/", "MartletTests.HostilityTests"),
     ("Tests/Vectors/", "MartletWireTests"),
     ("Tests/Faults/", "EndToEndTests.DiskFailureTests"),
     ("Tests/Python/admin_sdk", "MartletGatewayTests"),

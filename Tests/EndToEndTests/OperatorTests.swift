@@ -4,7 +4,7 @@
 // be asked, and renewals by SIGHUP (OPS-1, OPS-2, OPS-6, OPS-11). Rests on Desk, openssl and setpriv.
 
 import Foundation
-import TestPorts
+import TestSupport
 import Testing
 
 @Suite("The operator's day", .timeLimit(.minutes(3)))

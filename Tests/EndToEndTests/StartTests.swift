@@ -5,7 +5,7 @@
 
 import Foundation
 import Synchronization
-import TestPorts
+import TestSupport
 import Testing
 
 @Suite("Starts", .timeLimit(.minutes(2)))

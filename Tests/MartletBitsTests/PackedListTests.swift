@@ -4,7 +4,7 @@
 
 import MartletBase
 import MartletBits
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Packed lists")

@@ -5,7 +5,7 @@
 
 import MartletBase
 import MartletBits
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Spans of runs")

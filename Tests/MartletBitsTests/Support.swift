@@ -4,7 +4,7 @@
 
 import MartletBase
 import MartletBits
-import Rounds
+import TestSupport
 
 enum Density: CaseIterable {
     case none, single, sparse, clustered, scattered, mixed, dense, full

@@ -12,7 +12,7 @@ import MartletPostgres
 import MartletEngine
 import MartletRows
 import MartletStore
-import TestPorts
+import TestSupport
 import Testing
 
 /// The nodes of a cluster.

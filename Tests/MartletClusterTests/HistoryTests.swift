@@ -6,7 +6,7 @@
 import MartletCluster
 import MartletRows
 import MartletSimulator
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Histories of a cluster's log")

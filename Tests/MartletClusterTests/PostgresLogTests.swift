@@ -9,7 +9,7 @@ import MartletCluster
 import MartletCrypto
 import MartletPostgres
 import MartletRows
-import TestPorts
+import TestSupport
 import Testing
 
 @Suite(

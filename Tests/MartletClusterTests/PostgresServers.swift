@@ -10,7 +10,7 @@ import Foundation
 import Glibc
 import MartletCluster
 import MartletPostgres
-import TestPorts
+import TestSupport
 import Testing
 
 /// PostgreSQL's programs.

@@ -6,7 +6,7 @@
 import ArgumentParser
 import Foundation
 import MartletCommand
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Options of all commands")

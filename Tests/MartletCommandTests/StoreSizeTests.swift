@@ -5,7 +5,7 @@
 
 import Foundation
 import MartletCommand
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Sizes of real stores", .timeLimit(.minutes(5)))

@@ -5,7 +5,7 @@
 import MartletBase
 import MartletBits
 import MartletCondition
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Meaning of conditions")

@@ -6,7 +6,7 @@
 import MartletBase
 import MartletBits
 import MartletCondition
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Reading ahead and merging lists")

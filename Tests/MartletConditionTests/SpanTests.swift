@@ -7,7 +7,7 @@
 import MartletBase
 import MartletBits
 import MartletCondition
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Spans of runs in conditions")

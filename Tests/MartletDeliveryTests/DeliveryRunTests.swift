@@ -10,7 +10,7 @@ import MartletBits
 import MartletDelivery
 import MartletEngine
 import MartletRows
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Delivery of runs")

@@ -7,7 +7,7 @@ import EngineBench
 import MartletBase
 import MartletDelivery
 import MartletEngine
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Delivery")

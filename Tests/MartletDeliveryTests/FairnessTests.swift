@@ -11,7 +11,7 @@ import MartletBits
 import MartletDelivery
 import MartletEngine
 import MartletRows
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Fair turns of projects and fanouts")

@@ -9,7 +9,7 @@ import MartletBase
 import MartletDelivery
 import MartletEngine
 import MartletRows
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Delivery that is held back")

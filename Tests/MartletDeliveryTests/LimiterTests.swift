@@ -8,7 +8,7 @@ import MartletBits
 import MartletDelivery
 import MartletEngine
 import MartletRows
-import Rounds
+import TestSupport
 import Testing
 
 /// Tokens of one bucket, counted in parts of which a token is `milliseconds` and a millisecond brings

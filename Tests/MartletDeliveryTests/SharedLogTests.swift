@@ -9,7 +9,7 @@ import MartletBits
 import MartletDelivery
 import MartletEngine
 import MartletRows
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("A log that devices read together")

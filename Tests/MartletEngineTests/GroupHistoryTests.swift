@@ -8,7 +8,7 @@ import EngineBench
 import MartletBase
 import MartletEngine
 import MartletRows
-import Rounds
+import TestSupport
 import Testing
 
 /// What groups should be.

@@ -10,7 +10,7 @@ import MartletBits
 import MartletCondition
 import MartletEngine
 import MartletRows
-import Rounds
+import TestSupport
 import Testing
 
 /// One history: the store, the model, and what links the two.

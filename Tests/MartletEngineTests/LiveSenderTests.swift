@@ -9,7 +9,7 @@ import MartletBase
 import MartletBits
 import MartletEngine
 import MartletRows
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Messages that are not stored")

@@ -10,7 +10,7 @@ import MartletBase
 import MartletBits
 import MartletEngine
 import MartletRows
-import Rounds
+import TestSupport
 import Testing
 
 /// A store, and each instance's whole log since it was registered.

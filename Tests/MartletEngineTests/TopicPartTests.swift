@@ -7,7 +7,7 @@ import EngineBench
 import MartletBase
 import MartletEngine
 import MartletRows
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Changes of topics in parts")

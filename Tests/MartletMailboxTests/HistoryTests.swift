@@ -4,7 +4,7 @@
 // seed. Rests on HistoryRunner.
 
 import Foundation
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Histories of mailboxes beside a naive broker", .serialized)

@@ -4,7 +4,7 @@
 
 import MartletBase
 import MartletEngine
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("A log is replayed as its messages were stored")

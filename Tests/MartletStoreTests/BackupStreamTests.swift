@@ -9,7 +9,7 @@ import MartletBase
 import MartletEngine
 import MartletRows
 import MartletStore
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Stream of a backup")

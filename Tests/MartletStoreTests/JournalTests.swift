@@ -10,7 +10,7 @@ import MartletBase
 import MartletEngine
 import MartletRows
 import MartletStore
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Journal")

@@ -9,7 +9,7 @@ import MartletEngine
 import MartletRows
 import MartletStore
 import Synchronization
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Migration")

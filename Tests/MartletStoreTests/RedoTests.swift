@@ -12,7 +12,7 @@ import MartletRows
 import MartletStore
 import RedoBench
 import Synchronization
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Redo")

@@ -8,7 +8,7 @@ import MartletBase
 import MartletEngine
 import MartletRows
 import MartletStore
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Rows")

@@ -11,7 +11,7 @@ import MartletCondition
 import MartletEngine
 import MartletRows
 import MartletStore
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Every form of a set")

@@ -9,7 +9,7 @@ import MartletBits
 import MartletEngine
 import MartletRows
 import MartletStore
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("Storage that comes back")

@@ -10,7 +10,7 @@ import MartletEngine
 import MartletRows
 import MartletStore
 import Synchronization
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("A folder that is not what it was")

@@ -6,7 +6,7 @@
 import Martlet
 import MartletClient
 import MartletWire
-import TestPorts
+import TestSupport
 import Testing
 
 private func options(_ change: (inout DeviceOptions) -> Void = { _ in }) -> DeviceOptions {

@@ -4,7 +4,7 @@
 
 import Martlet
 import MartletClient
-import TestPorts
+import TestSupport
 import Testing
 
 private func options(_ change: (inout DeviceOptions) -> Void = { _ in }) -> DeviceOptions {

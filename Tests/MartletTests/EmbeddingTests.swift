@@ -7,7 +7,7 @@ import Foundation
 import Martlet
 import MartletClient
 import MartletWire
-import TestPorts
+import TestSupport
 import Testing
 
 @Suite("Embedding")

@@ -8,7 +8,7 @@ import Martlet
 import MartletStore
 import MartletWire
 import Synchronization
-import TestPorts
+import TestSupport
 import Testing
 
 @Suite("Hostile peers with credentials")

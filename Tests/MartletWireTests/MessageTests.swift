@@ -4,7 +4,7 @@
 
 import MartletBase
 import MartletWire
-import Rounds
+import TestSupport
 import Testing
 
 private func bytes(_ message: Message) -> [UInt8] {

@@ -5,7 +5,7 @@
 
 import MartletBase
 import MartletWire
-import Rounds
+import TestSupport
 import Testing
 
 private func refusal(_ bytes: [UInt8]) -> MartletError? {

@@ -7,7 +7,7 @@ import COpenSSL
 import Glibc
 import MartletCrypto
 import TLSPeers
-import Rounds
+import TestSupport
 import Testing
 
 @Suite("TLS: records")
