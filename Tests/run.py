@@ -18,7 +18,7 @@ import time
 LOGS = pathlib.Path(".build/tests")
 
 # Tests that wait for sockets or processes. Histories of a cluster's log compute.
-CLUSTER = r"^MartletClusterTests\.(Cluster|Operator|Postgres)"
+CLUSTER = r"^MartletClusterTests\.(Cluster|Operator|Outage|Postgres|RefusedNode)"
 GATEWAYS = r"^Martlet(Gateway|XMPP)Tests\.|^MartletBridgeTests\.PushClient"
 BROKERS = r"^Martlet(Client)?Tests\."
 PROCESSES = r"^EndToEndTests\."
