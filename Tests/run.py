@@ -24,10 +24,10 @@ BROKERS = r"^Martlet(Client)?Tests\."
 PROCESSES = r"^EndToEndTests\."
 # What takes minutes: histories, worlds, and stores grown large.
 LENGTHY = (r"^SimulationTests\.|^Martlet(Cluster|Mailbox)Tests\.HistoryTests/"
-           r"|\b(DayReportTests/bounded|SetFormTests/|StorageReturnTests/)")
-# Other people's software, PostgreSQL among it, and disks that fail.
-FOREIGN = (CLUSTER + r"|\b(AdminSDK\w*|APNs|ConsoleBrowser|DiscoveryClient|DiskFailure|Encryption|PushClient|Slixmpp"
-           r"|WebClient|WebPush)Tests/")
+           r"|[./](DayReportTests/bounded|SetFormTests/|StorageReturnTests/)")
+# Other people's software, PostgreSQL among it, disks that fail, and brokers that are killed fifty times.
+FOREIGN = (CLUSTER + r"|[./](AdminSDK\w*|APNs|ConsoleBrowser|Crash|DiscoveryClient|DiskFailure|Encryption|PushClient"
+           r"|Slixmpp|WebClient|WebPush)Tests/")
 LONG = LENGTHY + "|" + FOREIGN
 WAITING = "|".join((CLUSTER, GATEWAYS, BROKERS, PROCESSES))
 

@@ -124,8 +124,10 @@ extension OverHTTP {
                     peer.write(head("/token", 16_000) + String(repeating: "x", count: 15_000))
                     idle.append(peer)
                 }
-                #expect(try idle[59].answer().status == 503)
+                // The loops are not in step: any of the peers is refused.
+                while try figure("martlet_strangers_turned_away_total", served) == 0 {}
                 #expect(try sends(served))
+                withExtendedLifetime(idle) {}
             }
         }
 
@@ -217,7 +219,8 @@ extension OverHTTP {
                 var peers: [HTTPPeer] = []
                 // One is too many.
                 for _ in 0..<33 { peers.append(try webSocket(served, bytes: 16_000)) }
-                while try figure("martlet_strangers_turned_away_total", served) == 0 {}
+                // Who asks may be refused itself, until that one is closed.
+                while ((try? figure("martlet_strangers_turned_away_total", served)) ?? 0) == 0 {}
                 while try strangerBytes(served) < Limits.httpStrangerBytesPerAddressMax - 20_000 {}
                 #expect(try strangerBytes(served) <= Limits.httpStrangerBytesPerAddressMax)
                 #expect(try sends(served))
