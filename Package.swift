@@ -17,7 +17,7 @@ let common: [SwiftSetting] = [
 /// Modules that do without pointers, but for a call of the C library here and there that says `unsafe`: any other unsafe use
 /// would be a warning, and warnings are errors.
 let memorySafe: Set = [
-    "MartletBase", "MartletForwarding", "MartletCluster", "MartletClient", "MartletClientTLS",
+    "MartletBase", "MartletCluster", "MartletClient", "MartletClientTLS",
 ]
 
 /// Modules that lend views of their memory: `@_lifetime` lets no view outlive its owner.
@@ -123,9 +123,7 @@ let package = Package(
                 "CLMDB",
             ]),
         .target(
-            name: "MartletForwarding",
-            dependencies: ["MartletBase", "MartletRows", "MartletEngine"]),
-        .target(name: "MartletCluster", dependencies: ["MartletBase", "MartletRows"]),
+            name: "MartletCluster", dependencies: ["MartletBase", "MartletRows", "MartletEngine"]),
         .target(
             name: "MartletPostgres",
             dependencies: ["MartletCluster", "MartletRows", "CPostgres", "CLZ4"]),
@@ -145,7 +143,7 @@ let package = Package(
                 "MartletBase", "MartletBits", "MartletCondition", "MartletWire", "MartletRows",
                 "MartletEngine", "MartletDelivery", "MartletStore", "MartletTransport",
                 "MartletRing", "MartletCrypto",
-                "MartletCluster", "MartletFiles", "MartletForwarding", "MartletThreads",
+                "MartletCluster", "MartletFiles", "MartletThreads",
                 .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])), "CoreMetrics",
                 "Logging",
             ]),
@@ -297,7 +295,7 @@ let package = Package(
         .testTarget(
             name: "MartletForwardingTests",
             dependencies: [
-                "EngineBench", "MartletForwarding", "MartletEngine", "MartletRows", "MartletBase",
+                "EngineBench", "MartletCluster", "MartletEngine", "MartletRows", "MartletBase",
             ]),
         .testTarget(
             name: "MartletStoreTests",

@@ -20,6 +20,7 @@ ELSEWHERE = (
     ("Sources/MartletBase/", "MartletWireTests MartletEngineTests"),
     ("Sources/MartletFiles/", "MartletStoreTests.PrivateFileTests MartletCommandTests"),
     ("Sources/MartletRows/", "MartletEngineTests MartletStoreTests"),
+    ("Sources/MartletCluster/Forwarding/", "MartletForwardingTests"),
     ("Sources/MartletPostgres/LZ4", "MartletStoreTests"),
     ("Sources/MartletThreads/", "MartletTests.HeartbeatTests MartletTests.StoreTroubleTests"),
     ("Sources/MartletPostgres/", "MartletClusterTests.PostgresLogTests"),

@@ -5,8 +5,8 @@
 
 import EngineBench
 import MartletBase
+import MartletCluster
 import MartletEngine
-import MartletForwarding
 import MartletRows
 import Testing
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of commands and outcomes, written down by hand from the comments of MartletForwarding. A change of a vector
+// The bytes of commands and outcomes, written down by hand from the comments of MartletCluster/Forwarding. A change of a vector
 // is a change of the format: nodes of two versions would no longer understand each other.
 
 import MartletBase
+import MartletCluster
 import MartletEngine
-import MartletForwarding
 import MartletRows
 import Testing
 

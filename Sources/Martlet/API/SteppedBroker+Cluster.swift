@@ -4,7 +4,7 @@
 // and for each other, so the owner gives each of them a thread, and decides when each thread goes on. The functions are those
 // of production's threads. Rests on SteppedBroker.
 
-import MartletCluster
+package import MartletCluster
 package import MartletEngine
 package import MartletRows
 import MartletStore

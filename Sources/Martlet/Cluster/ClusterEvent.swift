@@ -229,7 +229,7 @@ struct LoggedOutcome: Sendable {
     var run: UInt32
     /// The number that the node gave the command.
     var number: UInt64
-    /// The outcome, as MartletForwarding writes it.
+    /// The outcome, as MartletCluster writes it.
     var bytes: [UInt8]
 
     static func bytes(of outcomes: [LoggedOutcome]) -> [UInt8] {

@@ -8,7 +8,6 @@ import Logging
 import MartletBase
 import MartletCluster
 import MartletEngine
-import MartletForwarding
 import MartletRows
 import MartletStore
 import MartletThreads

@@ -15,7 +15,6 @@ import Logging
 import MartletBase
 import MartletCluster
 import MartletEngine
-import MartletForwarding
 import MartletRows
 import MartletStore
 import MartletThreads

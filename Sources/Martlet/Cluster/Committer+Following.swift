@@ -16,7 +16,6 @@ import Logging
 import MartletBase
 import MartletCluster
 import MartletEngine
-import MartletForwarding
 import MartletRows
 import MartletThreads
 import MartletTransport

@@ -3,7 +3,7 @@
 // The format versions of links between nodes (OPS-7). HELLO says which formats a node understands, and nobody sends a frame
 // that the other side doesn't. So nodes of two versions work together while a cluster is upgraded. Rests on NodeHello.
 
-import MartletForwarding
+import MartletCluster
 import MartletStore
 package import MartletWire
 

@@ -13,7 +13,6 @@ import MartletBase
 import MartletCluster
 import MartletCrypto
 import MartletEngine
-import MartletForwarding
 import MartletRows
 import MartletStore
 import MartletThreads

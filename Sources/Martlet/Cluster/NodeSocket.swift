@@ -5,6 +5,7 @@
 
 import Glibc
 import MartletBase
+import MartletCluster
 import MartletCrypto
 import MartletThreads
 import MartletWire

@@ -5,6 +5,7 @@
 public import CoreMetrics
 public import Logging
 public import MartletBase
+package import MartletCluster
 public import MartletCrypto
 package import MartletStore
 import MartletTransport

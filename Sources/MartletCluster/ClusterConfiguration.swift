@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A broker's place in a cluster (OPS-7). The log and the compression of its rows are passed in, so a program that embeds
-// Martlet links neither PostgreSQL nor a compression library. Rests on MartletCluster.
+// Martlet links neither PostgreSQL nor a compression library. Rests on ReplicationLog.
 
-package import MartletCluster
 package import MartletRows
 
 /// A broker's place in a cluster.
