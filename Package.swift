@@ -133,7 +133,7 @@ let package = Package(
             name: "MartletThreads",
             dependencies: [
                 "MartletBase", "MartletBits", "MartletWire", "MartletRows", "MartletEngine",
-                "MartletDelivery", "MartletTransport", "Logging",
+                "MartletDelivery", "MartletTransport", "CoreMetrics", "Logging",
             ]),
         .target(
             name: "MartletRing", dependencies: ["MartletBase", "MartletTransport", "CLiburing"]),
@@ -158,7 +158,7 @@ let package = Package(
         .target(
             name: "MartletGateway",
             dependencies: [
-                "Martlet", "MartletCrypto", "MartletFiles", "MartletRows",
+                "Martlet", "MartletCrypto", "MartletFiles", "MartletRows", "MartletThreads",
                 "MartletTransport", "CZlib", "CoreMetrics", "HTTPTypes", "HummingbirdCore",
                 "HummingbirdHTTP2", "Logging", "NIOCore", "NIOHTTP1", "NIOHTTP2", "NIOHTTPTypes",
                 "NIOHTTPTypesHTTP1", "NIOPosix", "NIOSSL", "NIOTLS", "NIOWebSocket",
@@ -329,7 +329,7 @@ let package = Package(
             name: "MartletGatewayTests",
             dependencies: [
                 "MartletGateway", "Martlet", "MartletAnswers", "MartletClient",
-                "MartletConsole", "MartletWire", "MartletBase", "COpenSSL",
+                "MartletConsole", "MartletThreads", "MartletWire", "MartletBase", "COpenSSL",
                 "CZlib", "CoreMetrics", "Logging", "NIOCore", "NIOSSL", "ServiceLifecycle",
                 "UnixSignals",
             ]),

@@ -5,6 +5,7 @@
 
 import Logging
 public import Martlet
+import MartletThreads
 import Synchronization
 
 /// Answers the calls of official SDKs out of a broker.

@@ -5,6 +5,7 @@
 import CoreMetrics
 import Martlet
 import MartletGateway
+import MartletThreads
 import Testing
 
 extension OverHTTP {

@@ -6,6 +6,7 @@
 import Foundation
 import Martlet
 import MartletGateway
+import MartletThreads
 import Testing
 
 extension OverHTTP {

@@ -8,6 +8,7 @@ import Martlet
 import MartletBase
 import MartletEngine
 import MartletRows
+import MartletThreads
 import MartletWire
 import Testing
 

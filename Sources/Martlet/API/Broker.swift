@@ -13,7 +13,7 @@ import MartletEngine
 import MartletRing
 package import MartletStore
 import MartletTransport
-import MartletThreads
+public import MartletThreads
 import Synchronization
 
 /// A running broker on a data folder.

@@ -6,6 +6,8 @@
 @_exported public import MartletBase
 @_exported public import struct MartletCrypto.TLSCredentials
 @_exported public import enum MartletCrypto.TLSSetupError
+@_exported public import struct MartletThreads.BrokerStatistics
+@_exported public import class MartletThreads.PrometheusRegistry
 @_exported public import protocol MartletWire.AdministratorInterface
 @_exported public import struct MartletWire.AudienceSummary
 @_exported public import struct MartletWire.CancelSummary

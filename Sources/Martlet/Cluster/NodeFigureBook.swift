@@ -6,6 +6,7 @@
 import MartletBase
 import MartletCluster
 import MartletEngine
+import MartletThreads
 import MartletWire
 import Synchronization
 

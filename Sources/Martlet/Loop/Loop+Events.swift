@@ -8,6 +8,7 @@ import Logging
 import MartletBase
 import MartletDelivery
 import MartletEngine
+import MartletThreads
 import MartletTransport
 import MartletWire
 import Synchronization

@@ -6,6 +6,7 @@
 // to an address that opens thousands of connections. Rests on PeersByAddress.
 
 import Logging
+import MartletThreads
 import MartletTransport
 import Synchronization
 

@@ -6,6 +6,7 @@
 import Glibc
 import MartletBase
 import MartletCrypto
+import MartletThreads
 import MartletTransport
 import MartletWire
 import Synchronization

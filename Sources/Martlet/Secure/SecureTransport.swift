@@ -14,6 +14,7 @@ import Glibc
 import MartletBase
 import MartletBits
 import MartletCrypto
+import MartletThreads
 import MartletTransport
 import Synchronization
 

@@ -7,6 +7,7 @@
 
 import Glibc
 import Martlet
+import MartletThreads
 import MartletTransport
 import Synchronization
 

@@ -5,6 +5,7 @@
 
 package import CoreMetrics
 package import Martlet
+package import MartletThreads
 import Synchronization
 
 /// The metrics of one gateway.

@@ -3,27 +3,28 @@
 // The counters of a loop, readable from any thread. A loop writes its own numbers once a turn, and no counter
 // is written per delivery. Rests on Synchronization.
 
-import MartletDelivery
-import MartletEngine
-import MartletTransport
-import Synchronization
+package import MartletBase
+package import MartletDelivery
+package import Synchronization
 
 /// The counters of a loop.
-final class LoopMetrics: Sendable {
-    let connections = Atomic<Int>(0)
-    let fanouts = Atomic<UInt64>(0)
-    let delivered = Atomic<UInt64>(0)
-    let fellBehind = Atomic<UInt64>(0)
-    let acknowledged = Atomic<UInt64>(0)
-    let sends = Atomic<UInt64>(0)
-    let protocolViolations = Atomic<UInt64>(0)
-    let acceptFailures = Atomic<UInt64>(0)
-    let frameBytes = Atomic<Int>(0)
-    let secure = SecureCounters()
+package final class LoopMetrics: Sendable {
+    package let connections = Atomic<Int>(0)
+    package let fanouts = Atomic<UInt64>(0)
+    package let delivered = Atomic<UInt64>(0)
+    package let fellBehind = Atomic<UInt64>(0)
+    package let acknowledged = Atomic<UInt64>(0)
+    package let sends = Atomic<UInt64>(0)
+    package let protocolViolations = Atomic<UInt64>(0)
+    package let acceptFailures = Atomic<UInt64>(0)
+    package let frameBytes = Atomic<Int>(0)
+    package let secure = SecureCounters()
     /// The load of each project, written once a second.
-    let projects = Mutex<[ProjectLoad]>([])
+    package let projects = Mutex<[ProjectLoad]>([])
 
-    func record(
+    package init() {}
+
+    package func record(
         _ counters: DeliveryCounters, connections count: Int, frameBytes bytes: Int,
         sealedBytes: Int
     ) {
@@ -39,15 +40,15 @@ final class LoopMetrics: Sendable {
 }
 
 /// Counts of a loop's TLS, readable from any thread.
-final class SecureCounters: Sendable {
-    let handshakes = Atomic<UInt64>(0)
-    let resumptions = Atomic<UInt64>(0)
+package final class SecureCounters: Sendable {
+    package let handshakes = Atomic<UInt64>(0)
+    package let resumptions = Atomic<UInt64>(0)
     /// Handshakes that failed, and sessions that ended for an error of TLS or without close_notify.
-    let failures = Atomic<UInt64>(0)
-    let truncations = Atomic<UInt64>(0)
+    package let failures = Atomic<UInt64>(0)
+    package let truncations = Atomic<UInt64>(0)
     /// Handshakes of silent peers ended while others waited, and the address of the last one.
-    let crowdedOut = Atomic<UInt64>(0)
-    let crowdedFrom = Mutex(PeerAddress.loopback)
+    package let crowdedOut = Atomic<UInt64>(0)
+    package let crowdedFrom = Mutex(PeerAddress.loopback)
     /// Sealed bytes that the kernel has not taken.
-    let sealedBytes = Atomic<Int>(0)
+    package let sealedBytes = Atomic<Int>(0)
 }

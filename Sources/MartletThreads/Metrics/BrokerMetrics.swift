@@ -4,15 +4,12 @@
 // the state of store and disk. A duration is recorded once for each transaction or message, and never for each
 // delivery. Rests on PrometheusRegistry and RefusalBook.
 
-import CoreMetrics
-import MartletBase
-import MartletEngine
-import MartletRows
-import MartletStore
-import MartletThreads
+package import CoreMetrics
+package import MartletBase
+package import MartletEngine
 
 /// The metrics of one broker.
-final class BrokerMetrics: Sendable {
+package final class BrokerMetrics: Sendable {
     /// Projects with series of their own: those with most messages to many in progress, then with most connections.
     private static let projectsMax = 100
     /// The name of all other projects together. No project can have the name.
@@ -26,29 +23,31 @@ final class BrokerMetrics: Sendable {
     private let firstDelivery: CoreMetrics.Timer
     private let lastDelivery: CoreMetrics.Timer
     private let refusals: [ErrorWord: Counter]
-    let refusalBook = RefusalBook()
+    package let refusalBook = RefusalBook()
     private let state: [(Gauge, @Sendable (StoreState) -> Int)]
-    let folder: String
+    package let folder: String
     /// Receives further metrics of the process, which are shown with those of the broker.
-    let factory: any MetricsFactory
+    package let factory: any MetricsFactory
 
     /// The state of store and disk at one moment.
-    struct StoreState {
-        var isRefusing = false
-        var silentSeconds = 0
-        var isShortOfRoom = false
-        var mapBytes = 0
-        var fileBytes = 0
-        var diskFreeBytes = 0
-        var diskBytes = 0
-        var fanoutsInProgress = 0
-        var fanoutsDeferred = 0
+    package struct StoreState {
+        package var isRefusing = false
+        package var silentSeconds = 0
+        package var isShortOfRoom = false
+        package var mapBytes = 0
+        package var fileBytes = 0
+        package var diskFreeBytes = 0
+        package var diskBytes = 0
+        package var fanoutsInProgress = 0
+        package var fanoutsDeferred = 0
+
+        package init() {}
     }
 
     /// - Parameters:
     ///   - other: a second receiver of the metrics.
     ///   - folder: the data folder, whose file and disk are measured.
-    init(other: (any MetricsFactory)?, folder: String) {
+    package init(other: (any MetricsFactory)?, folder: String) {
         self.folder = folder
         func both(_ registry: PrometheusRegistry) -> any MetricsFactory {
             other.map { MultiplexMetricsHandler(factories: [registry, $0]) } ?? registry
@@ -90,15 +89,15 @@ final class BrokerMetrics: Sendable {
 
     // MARK: Events
 
-    func committed(after nanoseconds: UInt64) {
+    package func committed(after nanoseconds: UInt64) {
         commit.recordNanoseconds(Int64(clamping: nanoseconds))
     }
 
-    func journalWritten(after nanoseconds: UInt64) {
+    package func journalWritten(after nanoseconds: UInt64) {
         journal.recordNanoseconds(Int64(clamping: nanoseconds))
     }
 
-    func delivered(_ moment: FanoutMoment, after milliseconds: Int64) {
+    package func delivered(_ moment: FanoutMoment, after milliseconds: Int64) {
         let timer =
             switch moment {
             case .first: firstDelivery
@@ -109,11 +108,11 @@ final class BrokerMetrics: Sendable {
 
     /// Counts a refused request, once and where it is refused.
     /// - Parameter project: nil: the peer's project is not known.
-    func refused(_ error: MartletError, in project: ProjectNumber?) {
+    package func refused(_ error: MartletError, in project: ProjectNumber?) {
         refused(error.word, in: project)
     }
 
-    func refused(_ cause: ErrorWord, in project: ProjectNumber?) {
+    package func refused(_ cause: ErrorWord, in project: ProjectNumber?) {
         refusals[cause]?.increment()
         refusalBook.count(cause, in: project)
     }
@@ -121,7 +120,7 @@ final class BrokerMetrics: Sendable {
     // MARK: Readings
 
     /// Takes the state of the broker over into counters and gauges.
-    func record(_ statistics: BrokerStatistics, _ now: StoreState) {
+    package func record(_ statistics: BrokerStatistics, _ now: StoreState) {
         figures.record(statistics)
         for (gauge, value) in state { gauge.record(value(now)) }
     }
@@ -130,7 +129,7 @@ final class BrokerMetrics: Sendable {
     /// - Parameters:
     ///   - withFigures: whether the broker's statistics are included.
     ///   - ids: the IDs of projects, as far as they are known.
-    func text(
+    package func text(
         _ projects: [ProjectStatus], withFigures: Bool,
         ids: ([ProjectNumber]) -> [ProjectNumber: String]
     ) -> String {
