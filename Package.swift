@@ -138,12 +138,18 @@ let package = Package(
         .target(
             name: "MartletRing", dependencies: ["MartletBase", "MartletTransport", "CLiburing"]),
         .target(
+            name: "MartletCommitter",
+            dependencies: [
+                "MartletBase", "MartletWire", "MartletRows", "MartletEngine", "MartletDelivery",
+                "MartletStore", "MartletTransport", "MartletThreads", "MartletRing", "Logging",
+            ]),
+        .target(
             name: "Martlet",
             dependencies: [
                 "MartletBase", "MartletBits", "MartletCondition", "MartletWire", "MartletRows",
                 "MartletEngine", "MartletDelivery", "MartletStore", "MartletTransport",
                 "MartletRing", "MartletCrypto",
-                "MartletCluster", "MartletFiles", "MartletThreads",
+                "MartletCluster", "MartletFiles", "MartletThreads", "MartletCommitter",
                 .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])), "CoreMetrics",
                 "Logging",
             ]),
@@ -177,23 +183,24 @@ let package = Package(
         .target(
             name: "MartletWebPush",
             dependencies: [
-                "Martlet", "MartletRows", "MartletWire", "MartletCrypto",
-                "MartletGateway", "MartletBridge", "CoreMetrics",
-                "Logging", "NIOCore", "NIOPosix", "NIOWebSocket",
+                "Martlet", "MartletRows", "MartletThreads", "MartletWire", "MartletCrypto",
+                "MartletGateway", "MartletBridge", "CoreMetrics", "Logging", "NIOCore", "NIOPosix",
+                "NIOWebSocket",
             ]),
         .target(
             name: "MartletBridge",
             dependencies: [
-                "Martlet", "MartletBits", "MartletClient", "MartletCrypto", "MartletEngine",
-                "MartletFiles", "MartletRows", "MartletTransport", "MartletWire", "AsyncHTTPClient",
-                "CoreMetrics", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL",
+                "Martlet", "MartletBits", "MartletClient", "MartletCommitter", "MartletCrypto",
+                "MartletEngine", "MartletFiles", "MartletRows", "MartletTransport", "MartletWire",
+                "AsyncHTTPClient", "CoreMetrics", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix",
+                "NIOSSL",
                 "ServiceLifecycle",
             ]),
         .target(
             name: "MartletXMPP",
             dependencies: [
-                "Martlet", "MartletFiles", "MartletTransport", "MartletGateway", "CExpat",
-                "CoreMetrics", "Logging", "NIOCore", "NIOPosix", "NIOSSL", "NIOTLS",
+                "Martlet", "MartletFiles", "MartletThreads", "MartletTransport", "MartletGateway",
+                "CExpat", "CoreMetrics", "Logging", "NIOCore", "NIOPosix", "NIOSSL", "NIOTLS",
                 "ServiceLifecycle",
             ]),
         .target(
@@ -321,8 +328,8 @@ let package = Package(
         .testTarget(
             name: "MartletTests",
             dependencies: [
-                "Martlet", "MartletClient", "MartletClientTLS", "MartletCrypto", "MartletStore",
-                "TLSPeers", "MartletEngine", "MartletRows",
+                "Martlet", "MartletClient", "MartletClientTLS", "MartletCommitter", "MartletCrypto",
+                "MartletStore", "TLSPeers", "MartletEngine", "MartletRows",
                 "MartletBase", "MartletThreads", "MartletTransport", "MartletWire", "Logging",
             ]),
         .testTarget(

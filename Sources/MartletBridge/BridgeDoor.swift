@@ -6,6 +6,7 @@
 
 import Logging
 public import Martlet
+import MartletCommitter
 import NIOCore
 import NIOPosix
 public import ServiceLifecycle

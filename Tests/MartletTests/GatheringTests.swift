@@ -3,6 +3,7 @@
 // When the committer begins its next transaction. Rests on Gathering.
 
 import Martlet
+import MartletCommitter
 import Testing
 
 private let microsecond: UInt64 = 1000

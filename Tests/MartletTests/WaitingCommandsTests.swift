@@ -5,6 +5,7 @@
 // says what was applied of them. Rests on WaitingCommands.
 
 import Martlet
+import MartletCommitter
 import MartletEngine
 import MartletThreads
 import Testing

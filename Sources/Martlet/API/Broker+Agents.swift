@@ -5,6 +5,7 @@
 // the device key of an instance from its token and a secret. Rests on Broker.
 
 package import MartletBase
+import MartletCommitter
 import MartletEngine
 package import MartletRows
 

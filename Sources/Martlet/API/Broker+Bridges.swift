@@ -9,6 +9,7 @@
 
 package import MartletBase
 package import MartletBits
+package import MartletCommitter
 package import MartletCrypto
 import MartletEngine
 package import MartletRows

@@ -4,6 +4,7 @@
 
 import MartletBase
 import MartletCluster
+import MartletCommitter
 import MartletRows
 import MartletStore
 import Synchronization

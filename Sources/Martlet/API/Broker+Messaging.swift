@@ -3,6 +3,7 @@
 // Subscriptions, sends, and questions about subscriptions and messages. A question is answered on the caller's thread.
 // Rests on Broker and ServedRequest.
 
+import MartletCommitter
 import MartletEngine
 public import MartletWire
 

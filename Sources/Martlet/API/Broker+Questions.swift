@@ -3,10 +3,11 @@
 // Questions to the store, which wait for newer rows in a cluster (OPS-7). Rests on Freshness.
 
 import MartletBase
+import MartletCommitter
 import MartletEngine
 import MartletRows
 import MartletStore
-import MartletThreads
+package import MartletThreads
 
 extension Broker {
     /// Whether a question asked now need not wait (OPS-7).

@@ -5,6 +5,7 @@
 // counted once. Rests on LoopSurveys and Reach.
 
 import MartletBits
+import MartletCommitter
 import MartletEngine
 import MartletRows
 import MartletStore

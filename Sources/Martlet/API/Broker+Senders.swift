@@ -3,6 +3,7 @@
 // Checks of sender credentials, service-account keys, and access tokens minted from the keys (REG-5). Servers
 // that embed a broker use these calls to authenticate senders. Rests on Broker.
 
+import MartletCommitter
 import MartletEngine
 import MartletRows
 import MartletStore

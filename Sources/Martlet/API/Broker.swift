@@ -8,6 +8,7 @@ package import CoreMetrics
 import Dispatch
 import Logging
 package import MartletBase
+import MartletCommitter
 import MartletCrypto
 import MartletEngine
 import MartletRing
@@ -209,9 +210,8 @@ public final class Broker: Sendable {
             try committer.pulse.start()
             try gauges.disk.start()
             switch transport {
-            case .ioUring:
-                try committer.start(on: UringTransport.self)
-            case .epoll: try committer.start(on: EpollTransport.self)
+            case .ioUring: try committer.startOnRing()
+            case .epoll: try committer.startOnEpoll()
             }
             try node?.start(committer)
             try inquiry.start()

@@ -6,6 +6,7 @@
 // once, because a door calls on its event loop: the store need not be newer for any of them (OPS-7), and a sign-in is
 // refused by the store as it is, unless the door has waited (`Freshness`). Rests on Broker.
 
+import MartletCommitter
 import MartletEngine
 import MartletRows
 import MartletStore

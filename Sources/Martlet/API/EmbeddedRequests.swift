@@ -4,6 +4,7 @@
 // for questions. Rests on ServedRequest.
 
 import MartletBase
+import MartletCommitter
 import MartletEngine
 import MartletThreads
 import MartletWire

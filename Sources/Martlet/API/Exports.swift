@@ -4,6 +4,10 @@
 // along, and the frames of the protocol do not.
 
 @_exported public import MartletBase
+@_exported public import struct MartletCommitter.AcceptedMessage
+@_exported public import struct MartletCommitter.DeliveryProgress
+@_exported public import enum MartletCommitter.ProjectEvent
+@_exported public import struct MartletCommitter.ProjectSums
 @_exported public import struct MartletCrypto.TLSCredentials
 @_exported public import enum MartletCrypto.TLSSetupError
 @_exported public import struct MartletThreads.BrokerStatistics

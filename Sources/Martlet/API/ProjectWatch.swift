@@ -3,6 +3,7 @@
 // The events of a project for an embedder (EMB-3). An iteration is a watcher, from `makeAsyncIterator()` until its
 // iterators are dropped. Rests on WatchBook.
 
+public import MartletCommitter
 import MartletEngine
 import MartletRows
 

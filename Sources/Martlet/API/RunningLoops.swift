@@ -5,6 +5,7 @@
 // that fails has welcomed nobody. Rests on Loop.
 
 import Glibc
+import MartletCommitter
 import MartletCrypto
 import MartletDelivery
 import MartletEngine

@@ -5,6 +5,7 @@
 // of production's threads. Rests on SteppedBroker.
 
 package import MartletCluster
+import MartletCommitter
 package import MartletEngine
 package import MartletRows
 import MartletStore

@@ -6,6 +6,7 @@
 // on Loop, Committer and Inquiry.
 
 package import MartletBase
+import MartletCommitter
 import MartletDelivery
 package import MartletEngine
 package import MartletStore

@@ -4,6 +4,7 @@
 // senders, and listeners take turns. At the end of an iteration, its unconfirmed messages go to another
 // listener. Rests on Broker.
 
+import MartletCommitter
 import MartletEngine
 import MartletThreads
 public import MartletWire

@@ -7,6 +7,7 @@ import Glibc
 import Logging
 import MartletBase
 import MartletCluster
+import MartletCommitter
 import MartletEngine
 import MartletRows
 import MartletStore

@@ -14,6 +14,7 @@ import Glibc
 import Logging
 import MartletBase
 import MartletCluster
+import MartletCommitter
 import MartletEngine
 import MartletRows
 import MartletStore

@@ -6,6 +6,7 @@
 
 import MartletBase
 import MartletCluster
+import MartletCommitter
 import MartletThreads
 import MartletWire
 

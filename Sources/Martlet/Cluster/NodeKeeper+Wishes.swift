@@ -6,6 +6,7 @@
 import Logging
 import MartletBase
 import MartletCluster
+import MartletCommitter
 import MartletRows
 import MartletThreads
 import MartletTransport

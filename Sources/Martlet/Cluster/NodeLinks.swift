@@ -11,6 +11,7 @@ import Glibc
 import Logging
 import MartletBase
 import MartletCluster
+import MartletCommitter
 import MartletCrypto
 import MartletEngine
 import MartletRows

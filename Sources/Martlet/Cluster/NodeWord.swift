@@ -13,6 +13,7 @@
 
 import MartletBase
 import MartletCluster
+import MartletCommitter
 import MartletRows
 import MartletThreads
 import MartletWire

@@ -6,6 +6,7 @@
 
 import MartletBase
 import MartletCluster
+import MartletCommitter
 import MartletEngine
 import MartletRows
 import MartletWire

@@ -7,6 +7,7 @@
 
 import MartletBase
 import MartletCluster
+import MartletCommitter
 import MartletRows
 import MartletWire
 import Synchronization
@@ -156,24 +157,6 @@ extension NodeEvents.Sums {
         for field in DeliveryCounts.fields {
             counts[keyPath: field] =
                 after.counts[keyPath: field] &- before.counts[keyPath: field]
-        }
-    }
-}
-
-extension ProjectEvent {
-    init(_ event: NodeEvents.Event) {
-        switch event {
-        case .accepted(let messageID, let recipientCount, let isDeferred, let isScheduled):
-            self = .accepted(
-                AcceptedMessage(
-                    messageID: messageID, recipientCount: recipientCount, isDeferred: isDeferred,
-                    isScheduled: isScheduled))
-        case .progress(let messageID, let recipientCount, let deliveredCount, let isDone):
-            self = .progress(
-                DeliveryProgress(
-                    messageID: messageID, recipientCount: recipientCount,
-                    deliveredCount: deliveredCount, isDone: isDone))
-        case .refused(let error): self = .refused(error)
         }
     }
 }

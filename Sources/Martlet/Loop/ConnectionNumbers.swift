@@ -4,6 +4,7 @@
 // connections of the door to push services.
 
 package import MartletBase
+import MartletCommitter
 import MartletEngine
 import MartletRows
 import MartletStore

@@ -5,6 +5,7 @@
 // each recipient is connected here. Rests on LiveSender and BrokerNode.
 
 import MartletBase
+import MartletCommitter
 import MartletDelivery
 import MartletEngine
 import MartletRows

@@ -4,6 +4,7 @@
 // outcomes and MartletWire.
 
 import MartletBase
+import MartletCommitter
 import MartletCondition
 import MartletDelivery
 import MartletEngine

@@ -5,6 +5,7 @@
 // once the store has all rows that the log had when it came. Rests on BrokerNode.
 
 import MartletBase
+import MartletCommitter
 import MartletEngine
 import MartletRows
 import MartletThreads

@@ -4,6 +4,7 @@
 // authentication and on Delivery.
 
 import MartletBase
+import MartletCommitter
 import MartletDelivery
 import MartletEngine
 import MartletRows

@@ -5,6 +5,7 @@
 // Administrators stay, because that is what commands on the node's machine are. Rests on Loop.
 
 import MartletBase
+import MartletCommitter
 import MartletTransport
 import MartletWire
 

@@ -6,6 +6,7 @@
 
 import Logging
 import MartletBase
+import MartletCommitter
 import MartletDelivery
 import MartletThreads
 import MartletTransport

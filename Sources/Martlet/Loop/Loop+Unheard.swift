@@ -12,6 +12,7 @@
 
 import MartletBase
 import MartletBits
+import MartletCommitter
 import MartletDelivery
 import MartletEngine
 import MartletRows

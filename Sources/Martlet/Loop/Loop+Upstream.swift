@@ -7,6 +7,7 @@
 
 import Logging
 import MartletBase
+import MartletCommitter
 import MartletDelivery
 import MartletEngine
 import MartletStore

@@ -10,6 +10,7 @@ import Glibc
 import Logging
 import MartletBase
 import MartletBits
+import MartletCommitter
 import MartletCrypto
 import MartletDelivery
 import MartletEngine

@@ -4,6 +4,7 @@
 // Gauges.
 
 import MartletBase
+import MartletCommitter
 import MartletEngine
 import MartletRows
 import MartletStore

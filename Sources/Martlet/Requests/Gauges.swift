@@ -3,6 +3,7 @@
 // The state of a running broker, collected from its parts. Rests on LoopMetrics and FanoutBook.
 
 import MartletBase
+import MartletCommitter
 import MartletDelivery
 import MartletEngine
 import MartletRows

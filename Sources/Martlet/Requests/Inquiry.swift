@@ -7,6 +7,7 @@
 import Glibc
 import Logging
 import MartletBase
+import MartletCommitter
 import MartletEngine
 import MartletThreads
 import MartletTransport

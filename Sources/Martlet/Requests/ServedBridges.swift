@@ -4,6 +4,7 @@
 // and reaches the store sealed. Rests on ServedRequest and MartletCrypto.
 
 import MartletBase
+import MartletCommitter
 import MartletCrypto
 import MartletEngine
 import MartletRows

@@ -78,27 +78,6 @@ extension ListNotReceivedRequest: ServedQuestion {
     }
 }
 
-extension DeliveryCounts {
-    init(_ counts: ReportCounts) {
-        self.init()
-        targeted = counts[.targeted]
-        sent = counts[.sent]
-        displayed = counts[.displayed]
-        opened = counts[.opened]
-        acknowledged = counts[.acknowledged]
-        collapsed = counts[.collapsed]
-        expired = counts[.expired]
-        rateLimited = counts[.rateLimited]
-        discardedTooMany = counts[.discardedTooMany]
-        discardedInactive = counts[.discardedInactive]
-        unregistered = counts[.unregistered]
-        cancelled = counts[.cancelled]
-        nowOrNever = counts[.nowOrNever]
-        handedOver = counts[.handedOver]
-        refused = counts[.refused]
-    }
-}
-
 extension DailyCounts {
     init(_ report: DayReport) {
         self.init(

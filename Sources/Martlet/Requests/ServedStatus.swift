@@ -4,6 +4,7 @@
 // Rests on ServedRequest and Gauges.
 
 import MartletBase
+import MartletCommitter
 import MartletEngine
 import MartletRows
 import MartletWire

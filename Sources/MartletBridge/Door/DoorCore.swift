@@ -7,6 +7,7 @@
 import Logging
 import Martlet
 import MartletBits
+import MartletCommitter
 import MartletEngine
 import MartletRows
 import MartletWire

@@ -6,6 +6,7 @@
 // Lives on the door's event loop. Rests on DoorCore.
 
 import Martlet
+import MartletCommitter
 import NIOCore
 
 /// The door's shifts.

@@ -2,7 +2,9 @@
 //
 // The counts of a report (REP-1). Each instance that a message was for has exactly one outcome: the first that the
 // store was told, such as an acknowledgement, a replacement or an expiry. An instance without an outcome is pending.
-// So at any moment the outcomes and the pending instances add up to the targeted instances. Rests on nothing.
+// So at any moment the outcomes and the pending instances add up to the targeted instances. Rests on DeliveryCounts.
+
+package import MartletBase
 
 /// An event of a message for an instance, or for a connection of the instance.
 public enum ReportEvent: UInt8, CaseIterable, Sendable {
@@ -82,5 +84,26 @@ public struct ReportCounts: Sendable, Hashable {
     public var pending: UInt64 {
         let outcomes = outcomeCount
         return self[.targeted] > outcomes ? self[.targeted] - outcomes : 0
+    }
+}
+
+extension DeliveryCounts {
+    package init(_ counts: ReportCounts) {
+        self.init()
+        targeted = counts[.targeted]
+        sent = counts[.sent]
+        displayed = counts[.displayed]
+        opened = counts[.opened]
+        acknowledged = counts[.acknowledged]
+        collapsed = counts[.collapsed]
+        expired = counts[.expired]
+        rateLimited = counts[.rateLimited]
+        discardedTooMany = counts[.discardedTooMany]
+        discardedInactive = counts[.discardedInactive]
+        unregistered = counts[.unregistered]
+        cancelled = counts[.cancelled]
+        nowOrNever = counts[.nowOrNever]
+        handedOver = counts[.handedOver]
+        refused = counts[.refused]
     }
 }

@@ -8,6 +8,7 @@ import Martlet
 import MartletBridge
 import MartletGateway
 import MartletRows
+import MartletThreads
 import MartletWire
 import NIOCore
 import Synchronization

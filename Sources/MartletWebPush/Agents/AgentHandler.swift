@@ -11,6 +11,7 @@
 import Martlet
 import MartletBridge
 import MartletGateway
+import MartletThreads
 import MartletWire
 import NIOCore
 import NIOWebSocket

@@ -16,6 +16,7 @@
 
 import Logging
 import Martlet
+import MartletThreads
 import Synchronization
 
 /// A receipt for an app server.

@@ -4,6 +4,7 @@
 // and slowed down by address, as at every door (REG-10). Source: RFC 6120, sections 4, 6 and 7. Rests on AppServerHandler.
 
 import Martlet
+import MartletThreads
 import NIOCore
 
 extension AppServerHandler {

@@ -5,6 +5,7 @@
 // Source: RFC 6120, section 8. Rests on AppServerHandler and AppServerMessage.
 
 import Martlet
+import MartletThreads
 import NIOCore
 
 extension AppServerHandler {

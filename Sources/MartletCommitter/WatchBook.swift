@@ -5,16 +5,16 @@
 // connections come from the loads that the loops write once a second. No watcher is told of a single delivery, so a
 // watcher costs the loops nothing; without watchers the committer reads one flag. Rests on Watcher.
 
-import MartletBase
+package import MartletBase
 import MartletDelivery
-import MartletEngine
+package import MartletEngine
 import MartletRows
-import MartletThreads
-import MartletWire
+package import MartletThreads
+package import MartletWire
 import Synchronization
 
 /// The watchers of a broker.
-final class WatchBook: Sendable {
+package final class WatchBook: Sendable {
     private static let tickNanoseconds: UInt64 = 1_000_000_000
 
     private struct State {
@@ -34,12 +34,12 @@ final class WatchBook: Sendable {
     /// Whether a watcher is there.
     var isWatched: Bool { count.load(ordering: .relaxed) > 0 }
 
-    func add(_ loop: LoopMetrics) { state.withLock { $0.loops.append(loop) } }
+    package func add(_ loop: LoopMetrics) { state.withLock { $0.loops.append(loop) } }
 
     // MARK: Watchers
 
     /// - Parameter isRelay: whether the watcher is for another node, and gets the events of this node alone.
-    func watch(_ project: ProjectNumber, id: String, isRelay: Bool = false) -> WatchPlace {
+    package func watch(_ project: ProjectNumber, id: String, isRelay: Bool = false) -> WatchPlace {
         let before = loads()[project] ?? ProjectLoad(project)
         let watcher = Watcher(
             project, id: id, now: SystemClock.now(), before: before, isRelay: isRelay)
@@ -65,7 +65,7 @@ final class WatchBook: Sendable {
     }
 
     /// OPS-7: the projects that watchers of this node follow.
-    var followed: [ProjectNumber: String] {
+    package var followed: [ProjectNumber: String] {
         guard isWatched else { return [:] }
         return state.withLock { state in
             let followers = state.watchers.values.filter { !$0.isRelay }
@@ -74,10 +74,10 @@ final class WatchBook: Sendable {
     }
 
     /// Watchers in the book, for tests.
-    var watcherCount: Int { count.load(ordering: .relaxed) }
+    package var watcherCount: Int { count.load(ordering: .relaxed) }
 
     /// Ends all watches with their last sums.
-    func close(at now: Instant) {
+    package func close(at now: Instant) {
         tick(at: now)
         let watchers = state.withLock { state in
             state.isClosed = true
@@ -117,7 +117,7 @@ final class WatchBook: Sendable {
     }
 
     /// Tells of an accepted message. A validated message is none.
-    func sent(_ message: SendCommand, in project: ProjectNumber, _ outcome: Outcome) {
+    package func sent(_ message: SendCommand, in project: ProjectNumber, _ outcome: Outcome) {
         guard isWatched, !message.validateOnly,
             case .accepted(let acceptance, let fanouts) = outcome
         else { return }
@@ -135,7 +135,7 @@ final class WatchBook: Sendable {
     }
 
     /// Tells of a refusal, if a quota is its cause.
-    func refused(_ error: MartletError, in project: ProjectNumber) {
+    package func refused(_ error: MartletError, in project: ProjectNumber) {
         guard isWatched, error.isOfQuota else { return }
         for watcher in watchers(of: project) { watcher.refused(error) }
     }
@@ -149,7 +149,7 @@ final class WatchBook: Sendable {
     }
 
     /// OPS-7: tells of events on another node.
-    func heard(_ events: NodeEvents) {
+    package func heard(_ events: NodeEvents) {
         guard isWatched else { return }
         for watcher in watchers(of: events.project) where !watcher.isRelay { watcher.heard(events) }
     }
@@ -186,8 +186,8 @@ final class WatchBook: Sendable {
 }
 
 /// The place of a watcher in the book, until the embedder drops it.
-final class WatchPlace: Sendable {
-    let watcher: Watcher
+package final class WatchPlace: Sendable {
+    package let watcher: Watcher
     private let book: WatchBook
     private let number: UInt64
 

@@ -1,46 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Decides how new a node's store must be before it answers a question (OPS-7). A question waits until the store has everything
-// that any node had answered when the question came. Callers that must not block their thread first await `Broker.newest`
-// and then ask: by then the store is new enough, and the question returns at once. Rests on BrokerNode.
+// that any node had answered when the question came. Rests on Freshness and BrokerNode.
 
-import Glibc
 package import MartletBase
-import MartletEngine
-import MartletRows
-import MartletStore
 import MartletThreads
-import Synchronization
-
-/// How new the store must be for a call's questions.
-package enum Freshness: Sendable {
-    /// As it is: an answer from any moment will do, or a refusal will be looked at again.
-    case any
-    /// It must have everything that any node had answered at this time, in nanoseconds of the monotonic clock.
-    case since(UInt64)
-    /// It is behind and the log doesn't answer: refuse every question until then.
-    case refused(MartletError, until: UInt64)
-
-    /// For the calls of a task, or the synchronous calls within `ask`; nil if each question waits for itself.
-    @TaskLocal static var current: Freshness?
-
-    /// Asks questions with this freshness.
-    package func ask<Answer, Failure: Error>(
-        _ questions: () throws(Failure) -> Answer
-    ) throws(Failure) -> Answer {
-        let result = Self.$current.withValue(self) { () -> Result<Answer, Failure> in
-            do throws(Failure) { return .success(try questions()) } catch { return .failure(error) }
-        }
-        return try result.get()
-    }
-
-    /// Runs a task's calls with this freshness.
-    package func carryOut<Answer: Sendable>(
-        _ calls: () async throws -> Answer
-    ) async throws -> Answer {
-        try await Self.$current.withValue(self, operation: calls)
-    }
-}
 
 extension Committer {
     /// When the question of a caller came.
@@ -75,7 +39,7 @@ extension Committer {
     /// Blocks this thread until the store has everything that any node of the cluster has answered so far (OPS-7). A lone
     /// broker doesn't wait, and the active node only while a row is under way.
     /// - Returns: `UNAVAILABLE` if the log doesn't answer in time.
-    func waitForNewer() -> MartletError? {
+    package func waitForNewer() -> MartletError? {
         guard let node else { return nil }
         switch asked(node) {
         case .settled(let refusal): return refusal
@@ -91,7 +55,7 @@ extension Committer {
     }
 
     /// Like `waitForNewer`, without blocking a thread (OPS-7).
-    func newer() async -> MartletError? {
+    package func newer() async -> MartletError? {
         guard let node else { return nil }
         switch asked(node) {
         case .settled(let refusal): return refusal

@@ -11,7 +11,7 @@ import MartletWire
 import Synchronization
 
 /// A watcher of a project.
-final class Watcher: Sendable {
+package final class Watcher: Sendable {
     /// Events that wait for the embedder: some 100 KiB with the texts of the events.
     static let eventsMax = 1024
     /// Messages to many whose progress a watcher follows: more than a project may have in progress.
@@ -131,10 +131,10 @@ final class Watcher: Sendable {
     }
 
     /// The sums so far.
-    var sums: ProjectSums { state.withLock { $0.sums } }
+    package var sums: ProjectSums { state.withLock { $0.sums } }
 
     /// The events that wait, sums first.
-    func takeWaiting() -> [ProjectEvent] {
+    package func takeWaiting() -> [ProjectEvent] {
         state.withLock { state in
             var taken: [ProjectEvent] = []
             while let event = state.take() { taken.append(event) }
@@ -253,7 +253,7 @@ final class Watcher: Sendable {
 
     // MARK: The embedder's side
 
-    func next() async -> ProjectEvent? {
+    package func next() async -> ProjectEvent? {
         await withTaskCancellationHandler {
             await withCheckedContinuation { (waiter: Waiter) in
                 let first = state.withLock { state -> ProjectEvent?? in
@@ -275,6 +275,24 @@ final class Watcher: Sendable {
                 return state.waiter
             }
             waiter?.resume(returning: nil)
+        }
+    }
+}
+
+extension ProjectEvent {
+    fileprivate init(_ event: NodeEvents.Event) {
+        switch event {
+        case .accepted(let messageID, let recipientCount, let isDeferred, let isScheduled):
+            self = .accepted(
+                AcceptedMessage(
+                    messageID: messageID, recipientCount: recipientCount, isDeferred: isDeferred,
+                    isScheduled: isScheduled))
+        case .progress(let messageID, let recipientCount, let deliveredCount, let isDone):
+            self = .progress(
+                DeliveryProgress(
+                    messageID: messageID, recipientCount: recipientCount,
+                    deliveredCount: deliveredCount, isDone: isDone))
+        case .refused(let error): self = .refused(error)
         }
     }
 }

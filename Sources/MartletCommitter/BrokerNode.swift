@@ -4,12 +4,12 @@
 // on Committer.
 
 package import MartletBase
-import MartletEngine
-import MartletTransport
-import MartletWire
+package import MartletEngine
+package import MartletTransport
+package import MartletWire
 
 /// The node of a broker in a cluster.
-protocol BrokerNode: AnyObject, Sendable {
+package protocol BrokerNode: AnyObject, Sendable {
     /// Runs the committer on its thread, until the broker stops.
     func run(_ committer: Committer, _ transport: inout some Transport & ~Copyable)
     /// How many nodes are alive, for limits that they share.
@@ -78,7 +78,7 @@ protocol BrokerNode: AnyObject, Sendable {
 
 extension MartletError {
     /// Nothing can be changed, because no node is active or none can be reached (OPS-7).
-    static func noActiveNode(_ reason: String) -> MartletError {
+    package static func noActiveNode(_ reason: String) -> MartletError {
         MartletError(
             .unavailable,
             "The cluster takes no changes now (\(reason)); try again.", retryDelayMilliseconds: 1000

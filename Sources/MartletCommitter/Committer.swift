@@ -10,18 +10,18 @@
 // store, and a transport to sleep on.
 
 import Glibc
-import Logging
-import MartletBase
-import MartletEngine
+package import Logging
+package import MartletBase
+package import MartletEngine
 import MartletRing
 import MartletRows
-import MartletStore
-import MartletThreads
-import MartletTransport
-import Synchronization
+package import MartletStore
+package import MartletThreads
+package import MartletTransport
+package import Synchronization
 
 /// The writing side of a broker.
-final class Committer: Sendable {
+package final class Committer: Sendable {
     /// Waiting commands past which requests are refused with a retry delay.
     static let waitingCommandsMax = 65_536
     /// Longest sleep without requests: after that time the committer looks for due work.
@@ -43,45 +43,45 @@ final class Committer: Sendable {
     /// the next request: a hundredth of this time.
     private static let lookNanoseconds: UInt64 = 100_000
 
-    let inbox = Inbox<Request>(capacity: Committer.waitingCommandsMax)
-    let store: Store
-    let programs = SharedPrograms()
+    package let inbox = Inbox<Request>(capacity: Committer.waitingCommandsMax)
+    package let store: Store
+    package let programs = SharedPrograms()
     /// FAN-1: the fanouts in progress of all projects.
-    let book: FanoutBook
+    package let book: FanoutBook
     /// TTL-2: numbers, conditions and counts shared by the live senders and the committer.
-    let liveSending: LiveSending
+    package let liveSending: LiveSending
     private let notStoredNumbers = NotStoredNumbers()
     /// TTL-2: the live sender of callers that embed the broker.
     let liveSender: Mutex<LiveSender>
     /// UPS-1: the listeners, and the messages of devices handed to each listener.
-    let upstream = UpstreamBook()
+    package let upstream = UpstreamBook()
     /// REG-9: the parts of the process that serve senders beside the loops.
-    let revocations = Revocations()
+    package let revocations = Revocations()
     /// GW-11: the door to foreign push services.
-    let bridges = BridgeBook()
+    package let bridges = BridgeBook()
     /// EMB-3: the watchers of projects.
-    let watches: WatchBook
-    let metrics: BrokerMetrics
+    package let watches: WatchBook
+    package let metrics: BrokerMetrics
     /// OPS-12: whether the threads of the broker answer. While the committer writes, the disk has to answer.
-    let pulse: Pulse
+    package let pulse: Pulse
     let disk: Heartbeat
-    let heartbeat: Heartbeat
-    let logger: Logger
-    let clock: @Sendable () -> Instant
+    package let heartbeat: Heartbeat
+    package let logger: Logger
+    package let clock: @Sendable () -> Instant
     /// Wakes the owner of the committer's thread; nil: the committer owns it.
     private let wakeOwner: (@Sendable () -> Void)?
     /// OPS-7: nil: the broker is alone.
-    let node: (any BrokerNode)?
+    package let node: (any BrokerNode)?
     /// OPS-11: the limits, which may change.
-    let limits: LimitsInForce
+    package let limits: LimitsInForce
     private let quotas: ProjectQuotas
     private let trouble = Mutex(StoreTrouble())
     private let loops = Mutex<[LoopHandle]>([])
-    let isStopping = Atomic(false)
+    package let isStopping = Atomic(false)
     private let place = Mutex<(address: TransportAddress, waker: TransportWaker)?>(nil)
     private let thread = Mutex<SystemThread?>(nil)
 
-    init(
+    package init(
         store: Store, limits: MailboxLimits, quotas: ProjectQuotas,
         clock: @escaping @Sendable () -> Instant, logger: Logger,
         metrics: BrokerMetrics, node: (any BrokerNode)? = nil,
@@ -110,11 +110,14 @@ final class Committer: Sendable {
         if node != nil { bridges.handOver(false) }
     }
 
-    /// Starts the thread.
+    /// Starts the thread. It sleeps on io_uring.
     /// - Throws: `TransportError` if the kernel gives no transport, `MartletError` if the kernel gives no thread.
-    func start<Kernel: SocketTransport & ~Copyable>(
-        on kernel: Kernel.Type
-    ) throws {
+    package func startOnRing() throws { try start(on: UringTransport.self) }
+
+    /// Like `startOnRing`, with epoll.
+    package func startOnEpoll() throws { try start(on: EpollTransport.self) }
+
+    private func start<Kernel: SocketTransport & ~Copyable>(on kernel: Kernel.Type) throws {
         let startup = Startup<Void>()
         let running = try SystemThread(name: "martlet-commit") { [self] in
             ThreadScheduling.runLater()
@@ -144,29 +147,29 @@ final class Committer: Sendable {
     }
 
     /// Accepted messages of senders, including validated and repeated messages.
-    let acceptedCount = Atomic<UInt64>(0)
+    package let acceptedCount = Atomic<UInt64>(0)
 
     /// Applies the waiting commands, then ends the thread. Later requests are refused.
-    func stop() {
+    package func stop() {
         inbox.close()
         isStopping.store(true, ordering: .releasing)
         wake()
         thread.withLock { $0.take() }?.join()
     }
 
-    func add(_ loop: LoopHandle) { loops.withLock { $0.append(loop) } }
-    var allLoops: [LoopHandle] { loops.withLock { $0 } }
+    package func add(_ loop: LoopHandle) { loops.withLock { $0.append(loop) } }
+    package var allLoops: [LoopHandle] { loops.withLock { $0 } }
 
     /// Address for wakes by the transports of loops.
-    var address: TransportAddress? { place.withLock { $0?.address } }
+    package var address: TransportAddress? { place.withLock { $0?.address } }
 
     /// Wakes the committer from a thread without a transport.
-    func wake() {
+    package func wake() {
         if let wakeOwner { wakeOwner() } else { place.withLock { $0?.waker }?.wake() }
     }
 
     /// Makes an engine for the thread that commits. A broker uses a single engine at a time.
-    func makeEngine() -> Engine {
+    package func makeEngine() -> Engine {
         Engine(
             programs: programs, limits: limits.value, book: book, quotas: quotas,
             upstreamBook: upstream,
@@ -178,7 +181,7 @@ final class Committer: Sendable {
     /// Applies commands until the broker stops.
     /// - Parameter log: has each transaction before the store. The function also returns when the committer may not write to
     ///   the log any more. Then `waiting` has the commands that were not applied.
-    func run(
+    package func run(
         _ engine: inout Engine, _ waiting: inout WaitingCommands,
         _ transport: inout some Transport & ~Copyable, on log: (any CommitLog)? = nil
     ) {
@@ -248,7 +251,7 @@ final class Committer: Sendable {
     }
 
     /// Tells the log the refusals of the last minute, and watchers the sums of the last second (EMB-3).
-    func tick(_ nanoseconds: UInt64) {
+    package func tick(_ nanoseconds: UInt64) {
         tellRefusals(nanoseconds)
         guard watches.isWatched else { return }
         watches.tick(nanoseconds: nanoseconds, at: clock(), living: node?.living ?? [])
@@ -277,7 +280,7 @@ final class Committer: Sendable {
     }
 
     /// TTL-2: the counts of messages that are not stored. The next transaction writes them too.
-    func withCounts() -> [Request] {
+    package func withCounts() -> [Request] {
         let counts = liveSending.counts.take()
         return counts.isEmpty ? [] : [Request(command: .count(counts), reply: .counting)]
     }
@@ -318,7 +321,7 @@ final class Committer: Sendable {
         }
     }
 
-    func wait(_ timeoutMilliseconds: Int, _ transport: inout some Transport & ~Copyable) {
+    package func wait(_ timeoutMilliseconds: Int, _ transport: inout some Transport & ~Copyable) {
         wait(microseconds: timeoutMilliseconds * 1000, &transport)
     }
 
@@ -335,7 +338,7 @@ final class Committer: Sendable {
     }
 
     /// Adds requests to the waiting commands, and refuses at once the requests beyond a project's part.
-    func take(
+    package func take(
         _ requests: [Request], into waiting: inout WaitingCommands,
         _ transport: inout some Transport & ~Copyable, on log: (any CommitLog)? = nil
     ) {
@@ -353,20 +356,20 @@ final class Committer: Sendable {
     }
 
     /// The result of a transaction.
-    struct Committed {
+    package struct Committed {
         /// Outcomes of the commands, in the order of the batch.
-        var outcomes: [Outcome] = []
+        package var outcomes: [Outcome] = []
         /// Outcomes of due work, such as scheduled messages.
-        var own: [Outcome] = []
+        package var own: [Outcome] = []
         /// Due work of later transactions, if each command had a transaction of its own. `before` is the index of the
         /// outcome that comes next: a loop hears of messages in the order of their sequences.
         var laterOwn: [(before: Int, outcomes: [Outcome])] = []
         /// Whether more due work is left.
-        var hasMore = false
+        package var hasMore = false
         /// Whether the log has all outcomes.
-        var isLogged = false
+        package var isLogged = false
         /// Whether the log has not taken the transaction. All its commands are unfinished then.
-        var isRefused = false
+        package var isRefused = false
 
         /// Adds the due work of a transaction before its own outcomes are added.
         mutating func addOwn(_ outcomes: [Outcome]) {
@@ -388,7 +391,7 @@ final class Committer: Sendable {
         }
 
         /// All due work.
-        var allOwn: [Outcome] { own + laterOwn.flatMap(\.outcomes) }
+        package var allOwn: [Outcome] { own + laterOwn.flatMap(\.outcomes) }
     }
 
     /// Applies a batch and a step of due work in a transaction. All outcomes are durable on return. If the
@@ -398,7 +401,7 @@ final class Committer: Sendable {
     ///   - goesOn: whether the transaction goes on; the engine asks between commands.
     ///   - joining: further commands for the transaction, requested once and appended to the batch. `canAsk` is
     ///     false if acknowledgements are left, so commands that depend on them must not join.
-    func commit(
+    package func commit(
         _ batch: inout [Request], _ engine: inout Engine, on log: (any CommitLog)? = nil,
         goesOn: () -> Bool = { true },
         joining: (_ canAsk: Bool) -> [Request] = { _ in [] }
@@ -538,7 +541,7 @@ final class Committer: Sendable {
     }
 
     /// OPS-12: the reason for which the store refused a command lately; nil: the store takes all commands.
-    var storeTrouble: String? {
+    package var storeTrouble: String? {
         trouble.withLock { $0.lasting(at: SystemClock.monotonicMilliseconds()) }
     }
 
@@ -557,7 +560,7 @@ extension Request {
 }
 
 extension Outcome {
-    var isUnfinished: Bool { if case .unfinished = self { true } else { false } }
+    package var isUnfinished: Bool { if case .unfinished = self { true } else { false } }
 
     /// Whether some acknowledgements of the command are left.
     fileprivate var isUnfinishedAcknowledging: Bool {

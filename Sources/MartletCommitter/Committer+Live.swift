@@ -3,9 +3,9 @@
 // Sends now-or-never messages for callers in the broker's own process (TTL-2). The calling thread sends the message, one
 // caller at a time, and tells the loops at once. Rests on LiveSender.
 
-import MartletBase
-import MartletEngine
-import MartletRows
+package import MartletBase
+package import MartletEngine
+package import MartletRows
 import MartletStore
 import MartletThreads
 import MartletTransport
@@ -15,7 +15,7 @@ extension Committer {
     /// Sends a now-or-never message.
     /// - Parameter message: accepted by `LiveSender.takes`.
     /// - Throws: `MartletError` for a fault of the message, and if the store cannot be read.
-    func sendLive(
+    package func sendLive(
         _ message: SendCommand, in project: ProjectNumber, now: Instant
     ) throws(MartletError) -> Outcome {
         let outcome: Outcome
@@ -49,13 +49,13 @@ extension Committer {
     }
 
     /// Whether a loop or caller sends now-or-never messages itself.
-    var sendsLive: Bool { node?.sendsLive ?? true }
+    package var sendsLive: Bool { node?.sendsLive ?? true }
 
     /// Begins to count a fanout.
     /// - Parameters:
     ///   - loops: how many loops hear of it.
     ///   - isForNodes: whether other nodes do.
-    func begin(
+    package func begin(
         _ progress: FanoutProgress?, loops: Int, isForNodes: Bool = true, at now: Instant
     ) {
         guard let progress else { return }
@@ -68,12 +68,12 @@ extension Committer {
 
     /// Hands fanouts to the other nodes, and then to our own loops.
     /// - Parameter loops: tells the loops.
-    func tellNodes(live fanouts: [Fanout], loops: () -> Void) {
+    package func tellNodes(live fanouts: [Fanout], loops: () -> Void) {
         if let node { node.tell(live: fanouts, loops: loops) } else { loops() }
     }
 
     /// Hands fanouts to the loops of this process. A loop with too many waiting messages is left out.
-    func tellLoops(live fanouts: [Fanout], at now: Instant) {
+    package func tellLoops(live fanouts: [Fanout], at now: Instant) {
         for loop in allLoops {
             if loop.inbox.count < LiveSending.waitingMax,
                 case .taken(let mustWake) = loop.inbox.push(fanouts.map { .news(.fanout($0)) })
@@ -87,7 +87,7 @@ extension Committer {
 }
 
 extension MartletError {
-    static func unreadable(_ error: any Error) -> MartletError {
+    package static func unreadable(_ error: any Error) -> MartletError {
         MartletError(
             .unavailable, "The store cannot be read now (\(error)).", retryDelayMilliseconds: 1000)
     }

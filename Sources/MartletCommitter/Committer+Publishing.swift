@@ -4,12 +4,12 @@
 // Everything of a batch goes to a loop at once, with one wake-up. Rests on Committer and News.
 
 import Logging
-import MartletBase
-import MartletEngine
+package import MartletBase
+package import MartletEngine
 import MartletRows
 import MartletStore
-import MartletThreads
-import MartletTransport
+package import MartletThreads
+package import MartletTransport
 import Synchronization
 
 extension Committer {
@@ -25,7 +25,7 @@ extension Committer {
     }
 
     /// Hands the outcomes of a batch to the callers and the loops.
-    func publish(
+    package func publish(
         _ batch: [Request], _ done: Committed, _ transport: inout some Transport & ~Copyable,
         on log: (any CommitLog)? = nil
     ) {
@@ -101,7 +101,7 @@ extension Committer {
     }
 
     /// Takes the news that is for this process itself.
-    func note(_ news: News) {
+    package func note(_ news: News) {
         switch news {
         case .weight(let project, let weight): book.setWeight(weight, of: project)
         case .revoked(let keyID): revocations.revoked(keyID)
@@ -110,7 +110,7 @@ extension Committer {
     }
 
     /// OPS-10: counts a refused command.
-    func noteRefusal(of command: Command, _ error: MartletError) {
+    package func noteRefusal(of command: Command, _ error: MartletError) {
         switch command.scope {
         case .project(let number): metrics.refused(error, in: number)
         case .registrations(let id): metrics.refused(error, in: number(of: id))
@@ -119,7 +119,7 @@ extension Committer {
     }
 
     /// The number of a project that a peer names; nil: there is none.
-    func number(of id: String) -> ProjectNumber? {
+    package func number(of id: String) -> ProjectNumber? {
         try? store.read { (transaction) throws in
             try Authentication.project(id: id, in: transaction).number
         }
@@ -147,7 +147,7 @@ extension Committer {
 
     /// Tells the receiver of an outcome. The node that tells the client counts a refusal.
     /// - Parameter messages: by loop, the messages to be told.
-    func answer(_ request: Request, _ outcome: Outcome, _ messages: inout [[LoopMessage]]) {
+    package func answer(_ request: Request, _ outcome: Outcome, _ messages: inout [[LoopMessage]]) {
         if case .refused(let error) = outcome {
             if !request.isForwarded { noteRefusal(of: request.command, error) }
         }
@@ -176,7 +176,7 @@ extension Committer {
     }
 
     /// Hands messages to the loops.
-    func tell(
+    package func tell(
         _ messages: [[LoopMessage]], _ loops: [LoopHandle],
         _ transport: inout some Transport & ~Copyable
     ) {

@@ -6,7 +6,7 @@
 import Synchronization
 
 /// Tells revoked keys to the connections that were opened with the keys.
-final class Revocations: Sendable {
+package final class Revocations: Sendable {
     private struct State {
         var lastNumber: UInt64 = 0
         var watchers: [String: [UInt64: @Sendable () -> Void]] = [:]
@@ -16,7 +16,7 @@ final class Revocations: Sendable {
 
     /// Watches a key until `forget`.
     /// - Parameter tell: called on the committer's thread, which it must not hold up.
-    func watch(_ keyID: String, _ tell: @escaping @Sendable () -> Void) -> UInt64 {
+    package func watch(_ keyID: String, _ tell: @escaping @Sendable () -> Void) -> UInt64 {
         state.withLock { state in
             state.lastNumber += 1
             state.watchers[keyID, default: [:]][state.lastNumber] = tell
@@ -24,14 +24,14 @@ final class Revocations: Sendable {
         }
     }
 
-    func forget(_ number: UInt64, of keyID: String) {
+    package func forget(_ number: UInt64, of keyID: String) {
         state.withLock { state in
             state.watchers[keyID]?[number] = nil
             if state.watchers[keyID]?.isEmpty == true { state.watchers[keyID] = nil }
         }
     }
 
-    func revoked(_ keyID: String) {
+    package func revoked(_ keyID: String) {
         let watchers = state.withLock { $0.watchers[keyID] } ?? [:]
         for tell in watchers.values { tell() }
     }

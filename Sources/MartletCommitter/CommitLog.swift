@@ -3,18 +3,18 @@
 // What the committer asks of a log that has each transaction before the store. Without a log a transaction counts once the
 // store has it. The committer asks once for each transaction, on its own thread. Rests on Committer.
 
-import MartletBase
-import MartletEngine
-import MartletRows
+package import MartletBase
+package import MartletEngine
+package import MartletRows
 import MartletStore
-import MartletThreads
-import MartletTransport
+package import MartletThreads
+package import MartletTransport
 
 /// The log has not taken a transaction, or perhaps not. The log itself knows why.
-struct LogRefusal: Error {}
+package struct LogRefusal: Error {}
 
 /// A log that takes a transaction between its last change and its commit.
-protocol CommitLog: AnyObject {
+package protocol CommitLog: AnyObject {
     /// The time of the last transaction. No transaction is earlier.
     var floor: Instant { get }
     /// Whether a transaction is due without a command.
