@@ -144,12 +144,20 @@ let package = Package(
                 "MartletStore", "MartletTransport", "MartletThreads", "MartletRing", "Logging",
             ]),
         .target(
+            name: "MartletNode",
+            dependencies: [
+                "MartletBase", "MartletBits", "MartletWire", "MartletCrypto", "MartletRows",
+                "MartletEngine", "MartletStore", "MartletCluster", "MartletTransport",
+                "MartletThreads", "MartletCommitter", "CoreMetrics", "Logging",
+            ]),
+        .target(
             name: "Martlet",
             dependencies: [
                 "MartletBase", "MartletBits", "MartletCondition", "MartletWire", "MartletRows",
                 "MartletEngine", "MartletDelivery", "MartletStore", "MartletTransport",
                 "MartletRing", "MartletCrypto",
                 "MartletCluster", "MartletFiles", "MartletThreads", "MartletCommitter",
+                "MartletNode",
                 .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])), "CoreMetrics",
                 "Logging",
             ]),
@@ -228,7 +236,7 @@ let package = Package(
             dependencies: [
                 "Martlet", "MartletBase", "MartletWire", "MartletRows", "MartletEngine",
                 "MartletStore", "MartletThreads", "MartletTransport", "MartletClient",
-                "MartletCluster", "CAffinity", "Logging",
+                "MartletCluster", "MartletNode", "CAffinity", "Logging",
             ]),
         .executableTarget(
             name: "martlet-sim", dependencies: ["MartletSimulator", "ArgumentParser"],
@@ -316,7 +324,7 @@ let package = Package(
             dependencies: [
                 "Martlet", "MartletBits", "MartletBridge", "MartletClient", "MartletCluster",
                 "MartletCrypto", "MartletGateway", "MartletPostgres", "MartletEngine",
-                "MartletRows", "MartletBase", "MartletSimulator", "MartletStore",
+                "MartletNode", "MartletRows", "MartletBase", "MartletSimulator", "MartletStore",
                 "MartletWire", "CSpawn", "Logging",
             ]),
         .testTarget(

@@ -25,6 +25,7 @@ ELSEWHERE = (
     ("Sources/MartletThreads/Metrics/", "MartletTests.RefusalCountTests MartletGatewayTests.RefusalCountTests"),
     ("Sources/MartletThreads/", "MartletTests.HeartbeatTests MartletTests.StoreTroubleTests"),
     ("Sources/MartletCommitter/", "MartletTests MartletClusterTests.ClusterWatchTests"),
+    ("Sources/MartletNode/", "MartletClusterTests SimulationTests"),
     ("Sources/MartletPostgres/", "MartletClusterTests.PostgresLogTests"),
     ("Sources/MartletRing/", "MartletTransportTests"),
     ("Sources/MartletClientTLS/", "MartletTests.SecurePortTests MartletTests.SecureFailureTests"),

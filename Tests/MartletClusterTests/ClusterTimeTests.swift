@@ -3,9 +3,9 @@
 // The cluster's time is that of the log's server, whatever a machine's clock shows (OPS-7).
 
 import Glibc
-import Martlet
 import MartletBase
 import MartletCluster
+import MartletNode
 import Testing
 
 @Suite struct ClusterTimeTests {

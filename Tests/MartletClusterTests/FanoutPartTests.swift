@@ -2,10 +2,10 @@
 //
 // The parts of followers in a fanout of the active node: reported, early, silent and gone.
 
-import Martlet
 import MartletBase
 import MartletBits
 import MartletEngine
+import MartletNode
 import MartletWire
 import Testing
 

@@ -3,8 +3,8 @@
 // Peers at the node address that have proved nothing make room for later peers, those of the busiest address first (OPS-7).
 // Their places go to later peers, and those of the busiest address first.
 
-import Martlet
 import MartletCluster
+import MartletNode
 import Testing
 
 @Suite struct LinkStrangersTests {

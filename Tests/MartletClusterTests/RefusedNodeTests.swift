@@ -5,6 +5,7 @@
 import Martlet
 import MartletBase
 import MartletCluster
+import MartletNode
 import MartletPostgres
 import MartletRows
 import MartletWire

@@ -2,8 +2,8 @@
 //
 // Rows that come over a link: only rows that come next in the history of the store are taken.
 
-import Martlet
 import MartletCluster
+import MartletNode
 import MartletRows
 import MartletWire
 import Testing

@@ -3,11 +3,10 @@
 // Starts a broker as a node of a cluster (OPS-7). Rests on NodePlace.
 
 import MartletBase
-import MartletCluster
 import MartletCommitter
+import MartletNode
 import MartletRows
 import MartletStore
-import Synchronization
 
 extension Broker {
     /// Makes the broker's node; nil for a broker alone.
@@ -28,9 +27,7 @@ extension Broker {
             return nil
         }
         guard let position else { throw noClusterFolder }
-        // A start that fails must not leave a node behind in the log.
-        try NodeLinks.requireFree(place.address)
-        try NodePresence.requireFree(place)
+        try NodePlace.requireFree(place)
         return NodePlace(
             place, applied: position, store: store,
             secret: try DataFolder.tokenSecret(in: configuration.folder),

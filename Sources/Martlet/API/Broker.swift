@@ -11,6 +11,7 @@ package import MartletBase
 import MartletCommitter
 import MartletCrypto
 import MartletEngine
+import MartletNode
 import MartletRing
 package import MartletStore
 import MartletTransport
@@ -176,7 +177,7 @@ public final class Broker: Sendable {
         }
         node = try Self.node(of: configuration, store)
         let clock: @Sendable () -> Instant =
-            if let time = node?.state.time { { time.now(own) } } else { own }
+            if let time = node?.time { { time.now(own) } } else { own }
         self.clock = clock
         quotas = ProjectQuotas(configuration.limits, nodes: node?.nodes)
         committer = Committer(
@@ -189,11 +190,7 @@ public final class Broker: Sendable {
         gauges = Gauges(
             store: store, committer: committer, limits: configuration.limits,
             strangers: strangers, clock: clock)
-        node?.report { [weak gauges] in
-            gauges?.figures(of: $0)
-        } quotas: { [quotas] in
-            NodeFigureBook.frame(of: quotas, at: clock())
-        }
+        node?.report({ [weak gauges] in gauges?.figures(of: $0) }, quotas, clock: clock)
         let peers = Peers()
         backups = BackupDesk(configuration.backupCommand, configuration.logger)
         inquiry = Inquiry(

@@ -7,11 +7,11 @@
 package import MartletCluster
 import MartletCommitter
 package import MartletEngine
+package import MartletNode
 package import MartletRows
 import MartletStore
 import MartletThreads
 package import MartletTransport
-import Synchronization
 
 /// The place of a stepped broker in a cluster.
 package struct SteppedNode: Sendable {
@@ -41,16 +41,14 @@ extension SteppedBroker where Kernel: ~Copyable {
     }
 
     /// Keeps the lease, until the node ends.
-    package func runKeeper() { node?.keeper.run(committer) }
+    package func runKeeper() { node?.runKeeper(committer) }
 
     /// Keeps a link to the active node, until the node ends.
-    package func runLink() { node?.links.call() }
+    package func runLink() { node?.runLink() }
 
     /// Serves the link of another node until its end.
     package func serve(_ carrier: some NodeCarrier, _ outbox: LinkOutbox) {
-        guard let links = node?.links, links.take(outbox, from: "") else { return outbox.end() }
-        _ = links.serve(carrier, outbox)
-        links.forget(outbox)
+        if let node { node.serve(carrier, outbox) } else { outbox.end() }
     }
 
     /// Asks the threads to end. Unanswered commands are finished first, and the active role is handed over.
@@ -61,17 +59,11 @@ extension SteppedBroker where Kernel: ~Copyable {
     }
 
     /// Asks the remaining threads to end, after the committer's.
-    package func endThreads() {
-        node?.keeper.end()
-        node?.links.end()
-    }
+    package func endThreads() { node?.end() }
 
     /// Makes the threads end at once, as a kill of the process does. The log must answer nothing any more.
     package func killNode() {
-        node?.state.withLock { state in
-            state.hold = nil
-            state.stopped = state.stopped ?? "killed"
-        }
+        node?.kill()
         endNode()
         endThreads()
     }
@@ -90,15 +82,10 @@ extension SteppedBroker where Kernel: ~Copyable {
     package var isActive: Bool { node?.isActive ?? false }
 
     /// Whether the log has not answered for a while. The log may answer the node's keeper alone.
-    package var isAway: Bool {
-        guard let state = node?.state else { return false }
-        let complete = state.completeAt.load(ordering: .relaxed)
-        return state.trouble != nil
-            || SystemClock.monotonicNanoseconds() > complete + ClusterLimits.questionNanoseconds
-    }
+    package var isAway: Bool { node?.isAway ?? false }
 
     /// The reason for which the node has stopped following.
-    package var stopReason: String? { node?.state.withLock { $0.stopped } }
+    package var stopReason: String? { node?.stopReason }
 
     // MARK: Tampering
 

@@ -9,6 +9,7 @@ package import MartletBase
 import MartletCommitter
 import MartletDelivery
 package import MartletEngine
+import MartletNode
 package import MartletStore
 import MartletThreads
 package import MartletTransport
@@ -64,7 +65,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
             logger: configuration.logger,
             metrics: BrokerMetrics(other: nil, folder: configuration.folder), node: place,
             wakeOwner: node?.owner.wake)
-        place?.links.begin(committer)
+        place?.begin(committer)
         let gauges = Gauges(
             store: store, committer: committer, limits: configuration.limits,
             strangers: StrangerBook(configuration.limits, monotonic: monotonic), clock: clock)

@@ -5,6 +5,7 @@
 
 import Martlet
 import MartletCluster
+import MartletNode
 import MartletWire
 
 /// The roads between the machines of a cluster.

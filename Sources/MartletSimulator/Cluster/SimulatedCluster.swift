@@ -7,6 +7,7 @@ import Martlet
 import MartletBase
 import MartletCluster
 import MartletEngine
+import MartletNode
 import MartletRows
 import MartletStore
 

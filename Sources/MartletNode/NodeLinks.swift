@@ -78,7 +78,7 @@ final class NodeLinks: Sendable {
     ///   - network: how to reach other nodes.
     init(
         _ configuration: ClusterConfiguration, _ cluster: ClusterState, secret: [UInt8],
-        logger: Logger, network: any NodeNetwork = SocketNetwork()
+        logger: Logger, network: any NodeNetwork
     ) {
         self.network = network
         node = configuration.node
