@@ -36,7 +36,7 @@ package struct StatusAnswer: Encodable, Sendable {
         }
     }
 
-    /// OPS-7: a node of a cluster.
+    /// OPS-7: one of several nodes.
     package struct Node: Encodable, Sendable {
         package var node: String
         package var isActive: Bool

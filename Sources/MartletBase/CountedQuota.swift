@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The quotas of a project that the thread with all changes counts; in a cluster, the active node. Pure.
+// The quotas of a project that the thread with all changes counts; of several nodes, the active one's. Pure.
 
 /// A quota of changes.
 package enum CountedQuota: UInt8, Sendable, Hashable, CaseIterable {

@@ -2,7 +2,7 @@
 //
 // The door to other push services, as a service in the process (GW-11). Instances with an address there are attached to the
 // broker as this door's sessions, so their messages take the same path as all others. The door hands them over and
-// acknowledges what a push service has taken. In a cluster only one node hands over (OPS-7). Rests on DoorShift.
+// acknowledges what a push service has taken. Of several nodes only one hands over (OPS-7). Rests on DoorShift.
 
 import Logging
 public import Martlet

@@ -10,7 +10,7 @@
 //     confirmed     all IDs up to a mark; the ledger does not remember them one by one
 //
 // The mark never falls. A broker never gives a stream ID twice, and a restored one leaves IDs out, so a WELCOME with
-// a lower mark is that of a store without the latest acknowledgements: a node of a cluster without news of the others,
+// a lower mark is that of a store without the latest acknowledgements: a node without news of the others,
 // or a backup. What such a store delivers again up to the mark is acknowledged again, and the application does not see it.
 //
 // An acknowledgement is cumulative up to the first outstanding message. Messages above, and messages that came

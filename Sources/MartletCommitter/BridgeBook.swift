@@ -24,7 +24,7 @@ package final class BridgeBook: Sendable {
 
     // MARK: The node that hands over
 
-    /// OPS-7: one node of a cluster hands over, the active node. A broker alone always hands over.
+    /// OPS-7: of several nodes one hands over, the active one. A broker alone always hands over.
     package func handOver(_ isHandingOver: Bool) {
         role.withLock { role in
             guard role.isHandingOver != isHandingOver else { return }
@@ -44,7 +44,7 @@ package final class BridgeBook: Sendable {
     }
 
     /// OPS-7: whether this process has a door, and another node hands over.
-    package var isForAnotherNode: Bool {
+    package var isForAnotherDoor: Bool {
         role.withLock { $0.changed != nil && !$0.isHandingOver }
     }
 

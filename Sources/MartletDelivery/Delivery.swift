@@ -253,7 +253,7 @@ package struct Delivery: ~Copyable {
 
     /// Takes the instance's state from the snapshot of its reading, if it is news.
     ///
-    /// In a cluster the store may settle an absence's discards after the first catch-up: the session began with an old store,
+    /// The store may settle an absence's discards after the first catch-up: the session began with an old store,
     /// and another node had the instance before (OPS-7).
     /// - Returns: the reading to go on with. It begins anew if the store has settled the log meanwhile.
     package mutating func refresh(

@@ -8,8 +8,8 @@
 // because the bucket has drained by as much. So any window of w seconds has at most rate × w + 2 × the bucket deliveries.
 // Only the last session of a turn may get more at once, and the excess is paid for before anything else is allowed.
 //
-// In a cluster each node has an equal part of the ceiling (OPS-7). When the number of nodes changes, so does the rate, from
-// the next call on. Rests on NodeCount.
+// Of several nodes each has an equal part of the ceiling (OPS-7). When the number of nodes changes, so does the rate, from
+// the next call on. Rests on ShareCount.
 
 package import MartletBase
 package import MartletEngine
@@ -24,7 +24,7 @@ package final class DeliveryCeiling: Sendable {
     }
 
     private let wholePerSecond: Int
-    private let nodes: NodeCount?
+    private let nodes: ShareCount?
     private let state = Mutex(State())
 
     /// What a delivery adds. With 1000, a millisecond drains as much as the rate per second.
@@ -35,7 +35,7 @@ package final class DeliveryCeiling: Sendable {
     /// - Parameters:
     ///   - perSecond: 1 to `Limits.deliveriesPerSecondMax`.
     ///   - nodes: the nodes that share the ceiling; nil for a lone broker.
-    package init(perSecond: Int, nodes: NodeCount? = nil) {
+    package init(perSecond: Int, nodes: ShareCount? = nil) {
         wholePerSecond = min(max(perSecond, 1), Limits.deliveriesPerSecondMax)
         self.nodes = nodes
     }

@@ -41,8 +41,8 @@ package struct Engine: ~Copyable {
     /// Whether the store knows that the broker's run has begun, perhaps only in this transaction. `isBegun` is the committed
     /// value.
     var hasBegun = false
-    /// Whether this is a cluster's node, where runs are begun by the nodes' processes (OPS-7).
-    package var isOfCluster = false
+    /// Whether the engine begins a run of its own. Of several nodes, each begins the runs by events of its own (OPS-7).
+    package var beginsRun = true
     /// The run of the node whose command is being applied; nil for the broker's own (OPS-7).
     var nodeRun: UInt32?
     /// The quotas of all projects (QUO-2, QUO-4).

@@ -93,7 +93,7 @@ final class ClusterState: Sendable {
     /// told of it.
     let isAppending = Atomic(false)
     /// How many nodes are alive, for limits that they share.
-    let nodes = NodeCount()
+    let nodes = ShareCount()
     /// Whether the row under way changes who receives a message.
     let isChangingRecipients = Atomic(false)
     /// Questions and refusals that wait for a newer store.

@@ -110,7 +110,7 @@ extension Committer {
             links.rows.drop()
             node.makeRoom()
             var engine = makeEngine()
-            engine.isOfCluster = true
+            engine.beginsRun = false
             bridges.handOver(true)
             run(&engine, &waiting, &transport, on: node)
             bridges.handOver(false)

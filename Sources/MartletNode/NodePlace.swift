@@ -67,7 +67,7 @@ package final class NodePlace: BrokerNode {
         committer.run(as: self, &transport)
     }
 
-    package var nodes: NodeCount { state.nodes }
+    package var nodes: ShareCount { state.nodes }
     package var run: UInt32? { state.run }
     package var epoch: UInt32 { state.applied.epoch }
 

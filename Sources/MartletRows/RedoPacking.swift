@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The port between a store and a compression library, for the rows of a cluster's log. Pure.
+// The port between a store and a compression library, for the rows of a log. Pure.
 
 /// A way to make the bodies of rows shorter. The store has none, so that a broker alone needs no library for it.
 package protocol RedoPacking: Sendable {

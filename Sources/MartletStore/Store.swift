@@ -96,7 +96,7 @@ package struct StoreFaults: Sendable {
     /// Called when the pages of a checkpoint are on disk, before its base is written; an error fails the
     /// checkpoint.
     package var beforeBase: (@Sendable () -> StorageError?)?
-    /// Called when the log of a cluster has the transaction, before the commit; an error fails the commit.
+    /// Called when the log has the transaction, before the commit; an error fails the commit.
     package var afterLog: (@Sendable () -> StorageError?)?
 
     package init(
@@ -116,7 +116,7 @@ package struct StoreFaults: Sendable {
 package final class Store: Sendable {
     let environment: Environment
     let faults: StoreFaults?
-    /// Used by the writing thread of a cluster's node.
+    /// Used by the writing thread of a store with a log.
     let redoMaker = Mutex(RedoMaker())
     /// The memory of the engine's rules between transactions.
     package let ledgers: Ledgers

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is told about a command once its transaction is committed. One switch makes the news from an outcome. The loops of this
-// process take it from the committer, and the loops of a cluster's other nodes from the row, whose events are the same news in
+// process take it from the committer, and the loops of other nodes from the row, whose events are the same news in
 // bytes (OPS-7). Rests on the engine's outcomes.
 
 package import MartletBase
 package import MartletEngine
 package import MartletRows
 
-/// News for every loop of a broker, on all nodes of a cluster.
+/// News for every loop of a broker, on all nodes.
 package enum News: Sendable {
     case fanout(Fanout)
     /// FAN-2: the new weight of a project.

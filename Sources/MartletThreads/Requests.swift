@@ -23,7 +23,7 @@ package struct Request: Sendable {
         (self.command, self.reply, self.since) = (command, reply, since)
     }
 
-    /// OPS-7: whether the command is from another node of the cluster, which waits for the outcome.
+    /// OPS-7: whether the command is from another node, which waits for the outcome.
     package var isForwarded: Bool { if case .node = reply { true } else { false } }
 
     /// The rest of the request.
@@ -52,7 +52,7 @@ package enum ReplyTo: Sendable {
     /// The loop that registered an instance and could not send the token. The loop tries again if the store
     /// refuses to unregister the instance.
     case undoing(loop: Int, Newcomer)
-    /// OPS-7: another node of the cluster, which has numbered the command. The row has the outcome.
+    /// OPS-7: another node, which has numbered the command. The row has the outcome.
     case node(run: UInt32, number: UInt64, epoch: UInt32)
 }
 

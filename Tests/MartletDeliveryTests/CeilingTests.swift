@@ -137,7 +137,7 @@ struct CeilingTests {
     @Test(
         "FAN-7 OPS-7: nodes of a cluster keep within the ceiling together", arguments: [1, 2, 3, 7])
     func parts(nodeCount: Int) {
-        let nodes = NodeCount()
+        let nodes = ShareCount()
         let ceilings = (0..<nodeCount).map { _ in
             DeliveryCeiling(perSecond: 7000, nodes: nodes)
         }

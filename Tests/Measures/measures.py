@@ -145,13 +145,14 @@ def rooms_both_ways(sources):
     return f"{count} of {len(rooms) * (len(rooms) - 1) // 2}", lines
 
 
-# The cluster's own code, by path; and its knowledge: the word, comments included, and names such as NodeLinks.
-CLUSTER_PATH = r"Cluster|MartletPostgres|MartletNode/"
+# The cluster's own code, by path, with the frames between nodes; and its knowledge: the word, comments included, and names such as NodeLinks.
+CLUSTER_PATH = r"Cluster|MartletPostgres|MartletNode/|MartletWire/(?:Generated/)?Node"
 CLUSTER = r"[cC]luster|\bNode[A-Z]|[a-z]Node\b|\bMartletNode\b"
 
 
 def cluster_outside(sources):
-    return [path for path in sources.matching(CLUSTER, comments=True) if not re.search(CLUSTER_PATH, path)]
+    return [path for path in sources.matching(CLUSTER, comments=True)
+            if not re.search(CLUSTER_PATH, path) and sources.by_hand(path)]
 
 
 def cluster_in_committer(sources):

@@ -4,8 +4,8 @@
 // projects, and the ends that the services tell. The door attaches its instances on connections of role 5, with a
 // credential of this process in place of their device keys: `bridgeCredential` lives in memory alone. Such a session is
 // no connection of the device. A real connection of the instance takes over, and the door has to wait until
-// `answering(among:of:)` says that the device has left. The door of a cluster is at the active node, whose store has
-// everything, so the door's questions do not wait. Rests on Broker.
+// `answering(among:of:)` says that the device has left. The door that hands over is at the active node, whose store
+// has everything, so the door's questions do not wait. Rests on Broker.
 
 package import MartletBase
 package import MartletBits

@@ -7,6 +7,7 @@ import MartletCommitter
 import MartletNode
 import MartletRows
 import MartletStore
+import MartletWire
 
 extension Broker {
     /// Makes the broker's node; nil for a broker alone.
@@ -48,4 +49,24 @@ extension Broker {
     /// Whether the operator has drained the node, or it has stopped following (OPS-7). Clients then go to other nodes;
     /// administrators stay.
     package var isDrained: Bool { committer.node?.isDrained ?? false }
+}
+
+extension Gauges {
+    /// OPS-7: the load of this node, for the other nodes.
+    func figures(of node: String) -> NodeFigures {
+        var status = status()
+        status.projects = Array(status.projects.prefix(NodeLimits.figureProjectsMax))
+        let isActive = committer.node?.isActive ?? true
+        let fanouts =
+            isActive
+            ? try? ownFanouts(of: nil, after: "", limit: NodeLimits.figureFanoutsMax).entries : nil
+        return NodeFigures(
+            node: node, isActive: isActive, fanouts: fanouts ?? [], status: status)
+    }
+}
+
+extension ConnectionNumbers.Node {
+    init(_ node: any BrokerNode, clock: @escaping @Sendable () -> Instant) {
+        self.init(clock: clock, run: { node.run ?? 0 }, epoch: { node.epoch })
+    }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Questions to the store, which wait for newer rows in a cluster (OPS-7). Rests on Freshness.
+// Questions to the store. Where a log has newer rows, they wait for them (OPS-7). Rests on Freshness.
 
 import MartletBase
 import MartletCommitter
@@ -15,7 +15,7 @@ extension Broker {
         committer.node?.isCurrent(at: SystemClock.monotonicNanoseconds()) ?? true
     }
 
-    /// Waits, without blocking a thread, until the store has everything that any node of the cluster has answered so far
+    /// Waits, without blocking a thread, until the store has everything that any node has answered so far
     /// (OPS-7). Questions asked with the returned freshness don't wait.
     package func newest() async -> Freshness {
         let asked = SystemClock.monotonicNanoseconds()
@@ -27,7 +27,7 @@ extension Broker {
     }
 
     /// Answers a question from a snapshot. Waits for newer rows without blocking a thread.
-    /// - Throws: the question's error, or `UNAVAILABLE` if the store can't be read or is behind the cluster's log.
+    /// - Throws: the question's error, or `UNAVAILABLE` if the store can't be read or is behind its log.
     func ask<Answer>(
         _ question: (borrowing Transaction) throws -> Answer
     ) async throws(MartletError) -> Answer {
@@ -35,9 +35,9 @@ extension Broker {
         return try read(question)
     }
 
-    /// Answers a question from a snapshot. In a cluster, waiting for newer rows blocks the thread, unless the caller has
+    /// Answers a question from a snapshot. Waiting for newer rows blocks the thread, unless the caller has
     /// waited before (`Freshness`).
-    /// - Throws: the question's error, or `UNAVAILABLE` if the store can't be read or is behind the cluster's log.
+    /// - Throws: the question's error, or `UNAVAILABLE` if the store can't be read or is behind its log.
     func ask<Answer>(
         _ question: (borrowing Transaction) throws -> Answer
     ) throws(MartletError) -> Answer {
@@ -45,7 +45,7 @@ extension Broker {
         return try read(question)
     }
 
-    /// Answers a question from a snapshot that may be behind the cluster's log: for settings that the next question reads
+    /// Answers a question from a snapshot that may be behind its log: for settings that the next question reads
     /// again, and for callers who know that the store has what they ask for.
     /// - Throws: the question's error, or `UNAVAILABLE` if the store can't be read.
     func read<Answer>(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The numbers of connections, which decide on the connection of an instance that stays. Rests on BrokerNode for the
-// connections of the door to push services.
+// The numbers of connections, which decide on the connection of an instance that stays. Rests on the committer, for
+// devices with a connection elsewhere.
 
 package import MartletBase
 import MartletCommitter
@@ -19,7 +19,7 @@ import Synchronization
 ///
 ///     milliseconds since 1970 (44 bits) ‖ count in the millisecond (8) ‖ run (12)
 package final class ConnectionNumbers: Sendable {
-    /// OPS-7: what a node of a cluster knows of its numbers.
+    /// OPS-7: what one of several nodes knows of its numbers.
     package struct Node: Sendable {
         let clock: @Sendable () -> Instant
         let run: @Sendable () -> UInt32
@@ -97,11 +97,5 @@ package final class ConnectionNumbers: Sendable {
         guard let node = committer.node else { return false }
         return try transaction.connections.isOpen(
             ordinal, in: project, above: bridgeMax, besides: node.run)
-    }
-}
-
-extension ConnectionNumbers.Node {
-    init(_ node: any BrokerNode, clock: @escaping @Sendable () -> Instant) {
-        self.init(clock: clock, run: { node.run ?? 0 }, epoch: { node.epoch })
     }
 }

@@ -247,7 +247,7 @@ extension Loop where Kernel: ~Copyable {
         makeRoom()
         logStrangers(now)
         if !unheard.isEmpty { forgetHeard() }
-        askForAnotherNode()
+        askForAnotherDoor()
         for index in places where isOccupied[index] {
             let connection = connections + index
             let inPhase = now &- connection.pointee.since

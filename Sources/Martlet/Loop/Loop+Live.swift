@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sends a now-or-never message from the loop that the sender is connected to, from a snapshot of its own (TTL-2). Connections
-// of this loop get the message in the same turn. Other loops, and the other nodes of a cluster, are told once a turn, unless
-// each recipient is connected here. Rests on LiveSender and BrokerNode.
+// of this loop get the message in the same turn. Other loops, and other nodes, are told once a turn,
+// unless each recipient is connected here. Rests on LiveSender.
 
 import MartletBase
 import MartletCommitter

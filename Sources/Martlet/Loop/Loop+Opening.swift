@@ -61,7 +61,7 @@ extension Loop where Kernel: ~Copyable {
                         found.instance.ordinal, in: found.project.number, committer, transaction)
                 return (found, app?.name ?? "", isElsewhere)
             }
-            // A connection of the device at another node of the cluster stays, as a connection here does.
+            // A connection of the device at another node stays, as a connection here does.
             guard !isElsewhere else { throw MartletError.replaced }
             guard unconfirmed.count <= Limits.unconfirmedStreamIDsMax,
                 unconfirmed.allSatisfy({ $0 <= found.project.lastSequence.rawValue })

@@ -65,8 +65,8 @@ extension Loop where Kernel: ~Copyable {
 
     /// OPS-7: the door of the active node asks the loops of its own process alone, and takes a device at another node for one
     /// that answers. So the other nodes ask for it: their devices with an address at a push service. Called once a second.
-    mutating func askForAnotherNode() {
-        guard context.committer.bridges.isForAnotherNode else { return }
+    mutating func askForAnotherDoor() {
+        guard context.committer.bridges.isForAnotherDoor else { return }
         hasDoor = true
         var silent: [ProjectNumber: [Ordinal]] = [:]
         for (place, one) in unheard where lastTick &- one.since >= Self.unheardSecondsMax {

@@ -47,18 +47,18 @@ enum DataFolder {
 
     /// GW-12: reads the secret of Web Push endpoints, or makes a secret. A new secret makes all earlier endpoints
     /// invalid.
-    /// - Parameter isShared: OPS-7: whether all nodes of a cluster need the same secret.
+    /// - Parameter isShared: OPS-7: whether all nodes need the same secret.
     static func webPushSecret(in folder: String, isShared: Bool) throws -> [UInt8] {
         try laterSecret("web-push.key", in: folder, isShared: isShared)
     }
 
     /// GW-11: reads the secret that seals keys for push services, or makes a secret. A new secret opens no earlier key.
-    /// - Parameter isShared: OPS-7: whether all nodes of a cluster need the same secret.
+    /// - Parameter isShared: OPS-7: whether all nodes need the same secret.
     static func bridgeSecret(in folder: String, isShared: Bool) throws -> [UInt8] {
         try laterSecret("bridge.key", in: folder, isShared: isShared)
     }
 
-    /// Reads a secret that is made when it is needed first. The folders of a cluster were copied before, so a shared
+    /// Reads a secret that is made when it is needed first. The folders of all nodes were copied before, so a shared
     /// secret is made of the secret of access tokens, which all folders have.
     private static func laterSecret(
         _ name: String, in folder: String, isShared: Bool

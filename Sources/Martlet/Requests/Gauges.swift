@@ -113,18 +113,6 @@ final class Gauges: Sendable {
         return status
     }
 
-    /// OPS-7: the load of this node, for the other nodes of its cluster.
-    func figures(of node: String) -> NodeFigures {
-        var status = status()
-        status.projects = Array(status.projects.prefix(NodeLimits.figureProjectsMax))
-        let isActive = committer.node?.isActive ?? true
-        let fanouts =
-            isActive
-            ? try? ownFanouts(of: nil, after: "", limit: NodeLimits.figureFanoutsMax).entries : nil
-        return NodeFigures(
-            node: node, isActive: isActive, fanouts: fanouts ?? [], status: status)
-    }
-
     /// FAN-8: the load of each project with sessions, unanswered requests, fanouts or deferred messages; the
     /// project with most fanouts in progress first. Told from memory while the disk hangs, without projects whose names
     /// have not been read.
@@ -168,7 +156,7 @@ final class Gauges: Sendable {
         }
     }
 
-    /// FAN-8: a page of fanouts. The active node of a cluster has the list, and tells the other nodes once a second.
+    /// FAN-8: a page of fanouts. The active node has the list, and tells the other nodes once a second.
     func fanouts(
         of project: ProjectNumber?, after cursor: String, limit: Int
     ) throws -> ListPage<FanoutSummary> {
@@ -183,14 +171,14 @@ final class Gauges: Sendable {
             told.filter { id == nil || $0.project == id }, after: cursor, limit: limit)
     }
 
-    /// QUO-5: stored fanouts of a project in progress. The active node of a cluster counts them.
+    /// QUO-5: stored fanouts of a project in progress. The active node counts them.
     func fanoutsInProgress(of project: ProjectNumber, id: String?) -> Int {
         guard let told = committer.node?.figuresOfActive
         else { return committer.book.inProgressCount(of: project) }
         return told.status.projects.first { $0.project == id }?.fanoutsInProgress ?? 0
     }
 
-    private func ownFanouts(
+    func ownFanouts(
         of project: ProjectNumber?, after cursor: String, limit: Int
     ) throws -> ListPage<FanoutSummary> {
         try FanoutList(book: committer.book, store: store, now: clock())

@@ -45,7 +45,7 @@ extension StatusRequest: ServedQuestion {
     func answer(to principal: Principal, _ answerer: Answerer) throws -> StatusResult {
         try principal.checkAdministrator()
         var status = answerer.gauges.status()
-        // OPS-7: any node answers for the cluster.
+        // OPS-7: any node answers for all.
         answerer.gauges.committer.node?.addOthers(to: &status)
         return StatusResult(status: status)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decides when this process's door is on duty. A lone broker's is from start to end, a cluster node's while the node is
+// Decides when this process's door is on duty. A lone broker's is from start to end, one of several nodes' while the node is
 // active (OPS-7). Each shift begins with fresh state from the store, which has everything that earlier shifts acknowledged.
 // If a shift ends while a message is on its way and the answer doesn't come in time, the next node hands it over again.
 // Lives on the door's event loop. Rests on DoorCore.

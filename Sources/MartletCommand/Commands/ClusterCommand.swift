@@ -72,7 +72,7 @@ private func begin(
 ) throws {
     let store = try Store(StoreConfiguration(folder: folder))
     defer { store.close() }
-    try store.leaveCluster()
+    try store.leaveLog()
     if mayLackRows, let project = try store.leaveOutSequences() {
         throw MartletError(
             .unavailable,

@@ -51,10 +51,10 @@ package final class ProjectQuotas: Sendable {
     private let state = Mutex(State())
 
     /// The nodes that share the limits on connections; nil for a lone broker (OPS-7).
-    private let nodes: NodeCount?
+    private let nodes: ShareCount?
 
     /// Makes quotas with full buckets, because the quotas are not stored.
-    package init(_ limits: MailboxLimits = MailboxLimits(), nodes: NodeCount? = nil) {
+    package init(_ limits: MailboxLimits = MailboxLimits(), nodes: ShareCount? = nil) {
         limitsInForce = Mutex(limits)
         self.nodes = nodes
     }

@@ -51,7 +51,7 @@ extension Engine {
                 max(commandCount * Self.rowsPerCommand, Self.rowsPerHurriedStep), Self.rowsPerStep)
         var advance = Advance(outcomes: [], hasMore: false)
         if !hasBegun {
-            if !isOfCluster { try storage.connections.beginRun(now: now) }
+            if beginsRun { try storage.connections.beginRun(now: now) }
             hasBegun = true
         }
         advance.hasMore = try storage.connections.endAllLost(now: now, rowsMax: rowsMax)

@@ -6,7 +6,7 @@
 // only one to move `readThrough`. When a listener comes or goes, its loop reports it and wakes the committer. So the lock is
 // taken a few times per batch, never per message.
 //
-// In a cluster the active node hands out (OPS-7). Another node's book keeps that node's listeners, announces them to the
+// Of several nodes the active one hands out (OPS-7). Another node's book keeps that node's listeners, announces them to the
 // active node, and passes on what comes from there.
 //
 // The book isn't stored. After a restart no listener has anything, and everything unacknowledged is handed out again.
@@ -206,7 +206,7 @@ package final class UpstreamBook: Sendable {
         for case .caller(let tell) in destinations { tell([]) }
     }
 
-    // MARK: Nodes of a cluster
+    // MARK: Other nodes
 
     /// Another node hands out from now on, so all listeners' messages are forgotten. Our listeners stay, and listen to that
     /// node (OPS-7).

@@ -45,8 +45,8 @@ package struct Route: Sendable {
     /// Writes a refusal in the form of the route's area.
     var refusal: @Sendable (GatewayError) -> GatewayAnswer
     var handler: Handler
-    /// Whether the route sends, and asks only about what a refused send has met. Other routes wait for the newest rows of
-    /// a cluster before they ask (OPS-7).
+    /// Whether the route sends, and asks only about what a refused send has met. Other routes wait for the newest rows
+    /// of the log before they ask (OPS-7).
     var isSending: Bool
     /// Whether the body is handed on as it comes, in whatever `Content-Encoding`. Other bodies are unpacked.
     var keepsCoding: Bool

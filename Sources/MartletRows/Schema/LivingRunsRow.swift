@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The row with the living runs of a cluster's nodes (OPS-7). A broker alone has a single run, and no such row. A node's
+// The row with the living runs of several nodes (OPS-7). A broker alone has a single run, and no such row. A node's
 // process has a run, and a connection of another run than the living ones is lost. Rests on RecordBytes.
 //
 //   runs: u16 count ‖ count × (u32 run ‖ u64 process ‖ text node)

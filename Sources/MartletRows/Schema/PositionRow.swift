@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The place of a store in the log of a cluster, as bytes. Each transaction of a cluster is a row of its log, and a
+// The place of a store in a log that several stores follow, as bytes. Each transaction is a row of the log, and a
 // store writes its place together with the changes of the row. So a store that is opened after a crash knows the row
 // that comes next. Rests on RecordBytes and SHA256.
 //
@@ -9,8 +9,8 @@
 import MartletBase
 import MartletCrypto
 
-/// The place of a store in the log of a cluster: the last row of the log that the store contains. The value of the row
-/// `position` of `meta`. A store that belongs to no cluster has no such row.
+/// The place of a store in a log: the last row of the log that the store contains. The value of the row
+/// `position` of `meta`. A store without a log has no such row.
 package struct LogPosition: Hashable, Sendable {
     package static let key = Key(bytes: Array("position".utf8))
     package static let incarnationBytes = 16

@@ -9,7 +9,7 @@
 //  meta            "format"                   u32 format version
 //                  "projects"                 u32 next project number
 //                  "run"                      the broker's run (`RunRow`)
-//                  "position"                 the store's place in the log of a cluster (`LogPosition`)
+//                  "position"                 the store's place in its log (`LogPosition`)
 //  projects        p                          project record
 //                  p ‖ u8 0                   messages that expire in the order of their sequences
 //                                             (`ExpiryLineRow`)

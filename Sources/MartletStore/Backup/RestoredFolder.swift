@@ -113,7 +113,7 @@ package struct RestoredFolder: ~Copyable {
             if asNode {
                 guard try store.logPosition() != nil else { throw BackupError.noNode }
             } else {
-                try store.leaveCluster()
+                try store.leaveLog()
                 if let project = try store.leaveOutSequences() {
                     throw BackupError.damaged(
                         "the last message of project '\(project)' has no number that a store gives")

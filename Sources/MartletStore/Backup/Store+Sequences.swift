@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A store that goes on from an earlier state than devices know: that of a backup, or of the furthest node of a cluster
-// whose log is lost. Devices know sequences of messages that were accepted later and are lost, and a second message with
+// A store that goes on from an earlier state than devices know: that of a backup, or of the furthest node when
+// the log is lost. Devices know sequences of messages that were accepted later and are lost, and a second message with
 // such a sequence would be taken for a repetition. So the sequences of messages go on far behind. Rests on Store.
 
 import MartletBase

@@ -358,7 +358,7 @@ final class Environment: @unchecked Sendable {
             && fstat(file, &status) == 0 && UInt64(status.st_size) >= UInt64(limit.rlim_cur)
     }
 
-    /// The operations of the writing transaction for the log of a cluster. The transaction stays open.
+    /// The operations of the writing transaction for the log. The transaction stays open.
     func operations(_ maker: inout RedoMaker) throws(StorageError) -> [UInt8] {
         guard let changes else {
             throw StorageError(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One transaction as a row of a cluster's log: its operations, and two parts that the store does not read. Events are
+// One transaction as a row of a log: its operations, and two parts that the store does not read. Events are
 // what the loops of all nodes are told. Outcomes are the answers to commands that other nodes have forwarded. Rests on
 // RecordBytes.
 //
@@ -10,7 +10,7 @@
 package import MartletBase
 package import MartletRows
 
-/// A transaction as a row of a cluster's log.
+/// A transaction as a row of a log.
 package struct Redo: Hashable, Sendable {
     /// The version of bodies and of operations. Nodes of two versions share a log while the log has rows of the lower
     /// version only.

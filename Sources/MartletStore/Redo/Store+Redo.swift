@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The store of a node of a cluster. A transaction goes into the cluster's log between its last change and its commit,
+// A store with a log that others follow. A transaction goes into the log between its last change and its commit,
 // so a store never contains what the log does not have, and no store has to undo. Another store applies the rows of
 // the log in turn, and has equal contents after each of them. A store writes its place in the log with each row. A
 // broker alone calls none of these functions. Rests on RedoMaker.
@@ -34,7 +34,7 @@ package struct PlacedRedo: Sendable {
 }
 
 extension Store {
-    /// The place of the store in the log of its cluster; nil: the store belongs to no cluster.
+    /// The place of the store in its log; nil: the store has none.
     package func logPosition() throws -> LogPosition? {
         try read { (transaction) throws in try Self.logPosition(transaction.raw) }
     }
@@ -69,15 +69,15 @@ extension Store {
         }
     }
 
-    /// Writes the place of the store, as the store of a cluster begins.
+    /// Writes the place of the store, as a store with a log begins.
     package func begin(at position: LogPosition) throws(StorageError) {
         try write { (transaction) throws(StorageError) in
             try transaction.raw.put(.meta, LogPosition.key, position.bytes)
         }
     }
 
-    /// Forgets the cluster. The store then belongs to none, and its contents may go another way than the cluster's.
-    package func leaveCluster() throws(StorageError) {
+    /// Forgets the log. The store then has none, and its contents may go another way than the log's.
+    package func leaveLog() throws(StorageError) {
         try write { (transaction) throws(StorageError) in
             _ = try transaction.raw.delete(.meta, LogPosition.key)
             _ = try transaction.raw.delete(.meta, LivingRunsRow.key)

@@ -85,7 +85,7 @@ final class AgentBook: Sendable {
     /// Whether the store is as new as a question asked now (OPS-7).
     var isCurrent: Bool { broker.isCurrent }
 
-    /// Waits for the cluster's newest rows (OPS-7).
+    /// Waits for the newest rows (OPS-7).
     func newest() async -> Freshness { await broker.newest() }
 
     /// A user agent's channels, and the tokens of their instances.

@@ -26,7 +26,7 @@ final class AgentHandler: ChannelDuplexHandler {
     private enum Phase {
         /// Waits for hello. Can transition to: waiting, open, closing.
         case hello
-        /// The hello waits until the store has caught up with the cluster (OPS-7). Can transition to: hello, closing.
+        /// The hello waits until the store has the newest rows (OPS-7). Can transition to: hello, closing.
         case waiting
         /// Can transition to: closing.
         case open(AgentIdentity, number: UInt64)

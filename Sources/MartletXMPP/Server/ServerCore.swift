@@ -64,7 +64,7 @@ final class ServerCore: Sendable {
     let metrics: XMPPMetrics
     /// A hook for tests: called before a send, which is then refused with the returned error.
     let fault: (@Sendable (OutgoingMessage) -> MartletError?)?
-    /// Whether this node of a cluster is drained (OPS-7).
+    /// Whether this node is drained (OPS-7).
     let isDrained: @Sendable () -> Bool
     private let state = Mutex(State())
 

@@ -82,7 +82,7 @@ extension AppServerHandler {
         signIn(credential, .any, isLast: core.broker.isCurrent)
     }
 
-    /// Tries a refused key again once the store has caught up with the cluster: the key may be newer than it (OPS-7).
+    /// Tries a refused key again once the store has the newest rows: the key may be newer than it (OPS-7).
     private func signInByNewest(_ credential: PlainCredential) {
         guard let port else { return }
         phase = .checking

@@ -5,7 +5,7 @@
 // a broker starts quickly however many connections were lost. Each is ended when its instance is looked at; a walk in bounded
 // steps ends the others.
 //
-// In a cluster each node's process has a run, and several are alive (OPS-7). A run's end is written under the next number, so
+// Of several nodes each process has a run, and several are alive (OPS-7). A run's end is written under the next number, so
 // that each lost connection finds the end of its own run. The row `run` of `meta` has the last number of any run; a run that
 // ends raises it if it was its own, because a number without a process belongs to no connection. Rests on MailboxLedger and
 // ProjectLedger.
@@ -48,7 +48,7 @@ package struct ConnectionLedger: Ledger {
         return position
     }
 
-    // MARK: Runs of a cluster's nodes
+    // MARK: Runs of several nodes
 
     /// Begins the run of a node's process, and ends the node's earlier run. A process has a single run.
     /// - Returns: the process's run.
@@ -59,7 +59,7 @@ package struct ConnectionLedger: Ledger {
         if let own = living?.runs.first(where: { $0.node == node && $0.process == process }) {
             return own.number
         }
-        // Connections from before there was a cluster are lost.
+        // Connections from before there were several are lost.
         if living == nil { try beginRun(now: now) }
         try endRun(of: node, now: now)
         var run = try mailboxes.run()
@@ -88,7 +88,7 @@ package struct ConnectionLedger: Ledger {
         return ended
     }
 
-    /// The runs of the cluster's nodes that are alive.
+    /// The runs of nodes that are alive.
     package func livingRuns() throws(StorageError) -> [LivingRunsRow.Run] {
         try mailboxes.livingRuns()?.runs ?? []
     }

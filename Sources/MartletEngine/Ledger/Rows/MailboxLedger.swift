@@ -96,13 +96,13 @@ package struct MailboxLedger: Ledger {
         return try isLiving(connection.run)
     }
 
-    /// Whether a run's process still has its connections. A lone broker has one living run, a cluster one per node.
+    /// Whether a run's process still has its connections. A lone broker has one living run; several nodes have one each.
     func isLiving(_ number: UInt32) throws(StorageError) -> Bool {
         if try run().number == number { return true }
         return try livingRuns()?.runs.contains { $0.number == number } ?? false
     }
 
-    /// The living runs of the cluster's nodes; nil if the store belongs to no cluster (OPS-7).
+    /// The living runs of all nodes; nil if the store is a lone broker's (OPS-7).
     package func livingRuns() throws(StorageError) -> LivingRunsRow? {
         guard let found = try raw.get(.meta, LivingRunsRow.key) else { return nil }
         return try LivingRunsRow(found)

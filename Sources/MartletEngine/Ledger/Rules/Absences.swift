@@ -48,7 +48,7 @@ package struct Absences: Ledger {
 
     /// Whether a device may have the last discarded message, whose stream ID the notice has: the store discarded it before it
     /// heard of a connection, or never heard of that connection. False if the notice has its own stream ID, as it always has
-    /// in a cluster.
+    /// with several nodes.
     /// - Parameters:
     ///   - end: the end of the last known connection.
     ///   - last: the project's last message when the connection began.

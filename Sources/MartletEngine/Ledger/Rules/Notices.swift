@@ -15,7 +15,7 @@ struct Notices: Ledger {
 
     /// The stream ID for a notice of new discards.
     ///
-    /// A cluster's store learns of another node's connection late, or never (OPS-7). Meanwhile that connection may deliver
+    /// A node's store learns of another node's connection late, or never (OPS-7). Meanwhile that connection may deliver
     /// messages that the store discards. If the notice had the stream ID of one of them, the device would take the notice for
     /// the message, and acknowledging the message would acknowledge the notice.
     /// - Returns: none if the notice can have the last discarded message's. A lone broker's store lacks a connection

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Splits a limit that each node counts for itself into equal parts, so that all nodes of a cluster together stay within it
+// Splits a limit that each node counts for itself into equal parts, so that all nodes together stay within it
 // (OPS-7). Rests on Synchronization.
 
 import Synchronization
 
-/// How many nodes of a cluster are alive, as far as this one knows.
-package final class NodeCount: Sendable {
+/// How many nodes share the limits, as far as this one knows.
+package final class ShareCount: Sendable {
     private let count = Atomic<Int>(1)
 
     package init() {}

@@ -13,7 +13,7 @@ package protocol BrokerNode: AnyObject, Sendable {
     /// Runs the committer on its thread, until the broker stops.
     func run(_ committer: Committer, _ transport: inout some Transport & ~Copyable)
     /// How many nodes are alive, for limits that they share.
-    var nodes: NodeCount { get }
+    var nodes: ShareCount { get }
     /// The run of this process; nil: it has none yet.
     var run: UInt32? { get }
     var epoch: UInt32 { get }
