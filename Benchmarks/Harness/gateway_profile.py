@@ -49,8 +49,7 @@ OWNERS = [(name, re.compile(pattern)) for name, pattern in [
     ("NIO: loops, channels, futures", r"\$s.*(7NIOCore|8NIOPosix|14NIOConcurrency|8NIOExtras|9NIOEmbed|"
      r"3NIO)|CNIO"),
     ("the broker: store (LMDB)", r"^mdb_|liblmdb|\$s.*12MartletStore"),
-    ("the broker: the rest", r"\$s.*(7Martlet|11MartletBase|11MartletBits|11MartletWire|"
-     r"13MartletEngine|16MartletCondition|11MartletRing)|io_uring_"),
+    ("the broker: the rest", r"\$s.*[0-9]Martlet|io_uring_"),
     ("logging", r"\$s.*7Logging"),
     ("Foundation and the standard library", r"Foundation|\$s[Ss]"),
 ]]
