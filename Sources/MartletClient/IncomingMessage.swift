@@ -47,7 +47,7 @@ public struct IncomingMessage: Sendable, Hashable {
         priority = deliver.priority
         accepted = deliver.accepted
         expires = deliver.expires
-        wantsReceipts = deliver.wantsReceipts
+        wantsReceipts = deliver.options.wantsReceipts
         notification = message.notification
         data = message.data
         opaque = message.opaque

@@ -152,10 +152,9 @@ extension ClusterEvent {
 // MARK: Fanouts
 
 extension Fanout {
-    /// Flags of the fields with two values, and of the recipients.
+    /// Flags beside those of the options.
     private enum Flag {
         static let isCollapsible: UInt8 = 1
-        static let wantsReceipts: UInt8 = 2
         static let isOfMany: UInt8 = 4
     }
 
@@ -175,8 +174,8 @@ extension Fanout {
         writer.append(header.expires.rawValue)
         writer.append(header.kind.rawValue)
         writer.append(header.priority.rawValue)
-        var flags: UInt8 = header.isCollapsible ? Flag.isCollapsible : 0
-        if header.wantsReceipts { flags |= Flag.wantsReceipts }
+        var flags = header.options.flags(in: .event)
+        if header.isCollapsible { flags |= Flag.isCollapsible }
         if case .many = recipients { flags |= Flag.isOfMany }
         writer.append(flags)
         writer.append(text: header.from)
@@ -206,7 +205,7 @@ extension Fanout {
         let header = MessageHeader(
             sequence: sequence, number: number, accepted: accepted, expires: expires, kind: kind,
             priority: priority, isCollapsible: flags & Flag.isCollapsible != 0,
-            wantsReceipts: flags & Flag.wantsReceipts != 0, from: try reader.text())
+            options: MessageOptions(flags, in: .event), from: try reader.text())
         let body = Array(try reader.bytes(Int(try reader.read(UInt32.self))))
         let recipients: Recipients
         if flags & Flag.isOfMany != 0 {

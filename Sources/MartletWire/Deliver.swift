@@ -16,8 +16,8 @@ public struct Deliver: WireFrame {
     public var expires: Instant
     public var kind: TargetKind
     public var priority: MessagePriority
-    /// RCP-1: true if the sender asked for receipts of the message.
-    public var wantsReceipts: Bool
+    /// The options that the message has for all its recipients.
+    public var options: MessageOptions
     /// Number in the message ID, if different from the stream ID; else nil. Scheduled messages have such a number,
     /// because a scheduled message gets its stream ID at its due instant.
     public var ownNumber: UInt64?
@@ -29,8 +29,8 @@ public struct Deliver: WireFrame {
 
     public init(
         streamID: UInt64, accepted: Instant, expires: Instant, kind: TargetKind,
-        priority: MessagePriority, from: String, message: [UInt8], wantsReceipts: Bool = false,
-        ownNumber: UInt64? = nil
+        priority: MessagePriority, from: String, message: [UInt8],
+        options: MessageOptions = MessageOptions(), ownNumber: UInt64? = nil
     ) {
         self.streamID = streamID
         self.accepted = accepted
@@ -39,7 +39,7 @@ public struct Deliver: WireFrame {
         self.priority = priority
         self.from = from
         self.message = message
-        self.wantsReceipts = wantsReceipts
+        self.options = options
         self.ownNumber = ownNumber
     }
 
@@ -57,10 +57,10 @@ public struct Deliver: WireFrame {
         kind = try reader.choice("target kind")
         priority = try reader.choice("priority")
         let flags = try reader.u8()
-        guard flags & ~(DeliverHeader.wantsReceiptsFlag | DeliverHeader.ownNumberFlag) == 0 else {
+        guard flags & ~(MessageOptions.Bits.deliver.all | DeliverHeader.ownNumberFlag) == 0 else {
             throw .unknownValue(field: "flags", value: UInt64(flags))
         }
-        wantsReceipts = flags & DeliverHeader.wantsReceiptsFlag != 0
+        options = MessageOptions(flags, in: .deliver)
         from = try reader.string()
         ownNumber = flags & DeliverHeader.ownNumberFlag != 0 ? try reader.u64() : nil
         message = [UInt8](reader.rest())
@@ -72,7 +72,7 @@ public struct Deliver: WireFrame {
         writer.i64(expires.millisecondsSince1970)
         writer.u8(kind.rawValue)
         writer.u8(priority.rawValue)
-        writer.u8(DeliverHeader.flags(wantsReceipts: wantsReceipts, ownNumber: ownNumber))
+        writer.u8(DeliverHeader.flags(options, ownNumber: ownNumber))
         writer.string(from)
         if let ownNumber { writer.u64(ownNumber) }
         writer.raw(message)

@@ -16,15 +16,13 @@ public enum DeliverHeader {
     @usableFromInline static let streamIDOffset = 5
     /// Bytes of the frame before `from`.
     public static let fixedBytes = 34
-    /// RCP-1: flag of a message for which the sender asked for receipts.
-    @usableFromInline static let wantsReceiptsFlag: UInt8 = 1
-    /// Flag of a message whose number is not the stream ID. The number follows `from`.
+    /// Flag, beside those of the options, of a message whose number is not the stream ID. The number follows `from`.
     @usableFromInline static let ownNumberFlag: UInt8 = 2
 
     /// The flags byte of a DELIVER frame.
     @inlinable
-    public static func flags(wantsReceipts: Bool, ownNumber: UInt64?) -> UInt8 {
-        (wantsReceipts ? wantsReceiptsFlag : 0) | (ownNumber != nil ? ownNumberFlag : 0)
+    public static func flags(_ options: MessageOptions, ownNumber: UInt64?) -> UInt8 {
+        options.flags(in: .deliver) | (ownNumber != nil ? ownNumberFlag : 0)
     }
 
     /// Bytes of the whole frame, including the length field.
@@ -39,7 +37,7 @@ public enum DeliverHeader {
     @inlinable @discardableResult
     public static func write(
         streamID: UInt64, accepted: Instant, expires: Instant, kind: TargetKind,
-        priority: MessagePriority, wantsReceipts: Bool, ownNumber: UInt64?,
+        priority: MessagePriority, options: MessageOptions, ownNumber: UInt64?,
         from: UnsafeRawBufferPointer, body: UnsafeRawBufferPointer,
         into destination: UnsafeMutableRawBufferPointer
     ) -> Int {
@@ -55,7 +53,7 @@ public enum DeliverHeader {
         store(expires.millisecondsSince1970, at: 21, in: base)
         store(kind.rawValue, at: 29, in: base)
         store(priority.rawValue, at: 30, in: base)
-        store(flags(wantsReceipts: wantsReceipts, ownNumber: ownNumber), at: 31, in: base)
+        store(flags(options, ownNumber: ownNumber), at: 31, in: base)
         store(UInt16(from.count), at: 32, in: base)
         if let source = from.baseAddress {
             (base + fixedBytes).copyMemory(from: source, byteCount: from.count)

@@ -78,8 +78,13 @@ public struct OutgoingMessage: Sendable, Hashable {
     public var collapseKey: String?
     /// MSG-8: only instances of this app get the message. The block for Android can override the value.
     public var restrictedPackageName: String?
+    /// The options that the message has for all its recipients.
+    public var options: MessageOptions
     /// RCP-1: true if the broker keeps receipts for the project's senders.
-    public var wantsReceipts: Bool
+    public var wantsReceipts: Bool {
+        get { options.wantsReceipts }
+        set { options.wantsReceipts = newValue }
+    }
     /// MSG-9: a second send with an equal key within 24 hours sends no second message and returns the first answer.
     /// At most 128 bytes.
     public var idempotencyKey: String?
@@ -107,7 +112,7 @@ public struct OutgoingMessage: Sendable, Hashable {
         self.priority = priority
         self.collapseKey = collapseKey
         self.restrictedPackageName = restrictedPackageName
-        self.wantsReceipts = wantsReceipts
+        options = MessageOptions(wantsReceipts: wantsReceipts)
         self.idempotencyKey = idempotencyKey
         self.sendAt = sendAt
         self.notReceived = notReceived
@@ -132,7 +137,7 @@ public struct OutgoingMessage: Sendable, Hashable {
             timeToLiveSeconds: timeToLiveSeconds, priority: priority,
             collapseKey: collapseKey ?? "", restrictedPackageName: restrictedPackageName ?? "",
             idempotencyKey: idempotencyKey ?? "", sendAt: sendAt, notReceived: earlier,
-            wantsReceipts: wantsReceipts, validateOnly: validateOnly)
+            options: options, validateOnly: validateOnly)
     }
 }
 

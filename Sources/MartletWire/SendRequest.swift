@@ -10,8 +10,8 @@ public struct SendRequest: WireFrame {
     public var correlation: UInt32
     /// MSG-7: true for a request that the broker checks completely without sending the message.
     public var validateOnly: Bool
-    /// RCP-1: true if the project's senders want receipts of the message.
-    public var wantsReceipts: Bool
+    /// The options that the message has for all its recipients.
+    public var options: MessageOptions
     /// The target. `several` makes the frame a MULTICAST.
     public var target: MessageTarget
     /// Seconds; nil is the default, 28 days. The codec does not check the limit; the broker does.
@@ -38,7 +38,7 @@ public struct SendRequest: WireFrame {
         timeToLiveSeconds: UInt32? = nil, priority: MessagePriority? = nil,
         collapseKey: String = "", restrictedPackageName: String = "",
         idempotencyKey: String = "", sendAt: Instant? = nil, notReceived: UInt64? = nil,
-        wantsReceipts: Bool = false, validateOnly: Bool = false
+        options: MessageOptions = MessageOptions(), validateOnly: Bool = false
     ) {
         self.correlation = correlation
         self.target = target
@@ -50,8 +50,15 @@ public struct SendRequest: WireFrame {
         self.idempotencyKey = idempotencyKey
         self.sendAt = sendAt
         self.notReceived = notReceived
-        self.wantsReceipts = wantsReceipts
+        self.options = options
         self.validateOnly = validateOnly
+    }
+
+    /// Flags beside those of the options.
+    private enum Flag {
+        static let validateOnly: UInt8 = 1
+        static let notReceived: UInt8 = 4
+        static var all: UInt8 { validateOnly | notReceived | MessageOptions.Bits.send.all }
     }
 
     package var type: FrameType { target.kind == .several ? .multicast : .send }
@@ -62,7 +69,9 @@ public struct SendRequest: WireFrame {
         // because an error may end the initializer before the last field.
         let correlation = try reader.correlation()
         let flags = try reader.u8()
-        guard flags & ~7 == 0 else { throw .unknownValue(field: "flags", value: UInt64(flags)) }
+        guard flags & ~Flag.all == 0 else {
+            throw .unknownValue(field: "flags", value: UInt64(flags))
+        }
         let target: MessageTarget =
             type == .multicast
             ? .several(
@@ -79,22 +88,21 @@ public struct SendRequest: WireFrame {
         let restrictedPackageName = try reader.string()
         let idempotencyKey = try reader.string()
         let milliseconds = try reader.i64()
-        let notReceived = flags & 4 != 0 ? try reader.u64() : nil
+        let notReceived = flags & Flag.notReceived != 0 ? try reader.u64() : nil
         self.init(
             correlation: correlation, target: target, message: [UInt8](reader.rest()),
             timeToLiveSeconds: timeToLiveSeconds, priority: priority, collapseKey: collapseKey,
             restrictedPackageName: restrictedPackageName, idempotencyKey: idempotencyKey,
             sendAt: milliseconds == 0 ? nil : Instant(millisecondsSince1970: milliseconds),
-            notReceived: notReceived, wantsReceipts: flags & 2 != 0,
-            validateOnly: flags & 1 != 0)
+            notReceived: notReceived, options: MessageOptions(flags, in: .send),
+            validateOnly: flags & Flag.validateOnly != 0)
     }
 
     package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
-        var flags: UInt8 = validateOnly ? 1 : 0
-        if wantsReceipts { flags |= 2 }
-        if notReceived != nil { flags |= 4 }
-        writer.u8(flags)
+        writer.u8(
+            (validateOnly ? Flag.validateOnly : 0) | (notReceived != nil ? Flag.notReceived : 0)
+                | options.flags(in: .send))
         if case .several(let targets) = target {
             writer.list(targets) { (writer, target) in target.encode(into: &writer) }
         } else {

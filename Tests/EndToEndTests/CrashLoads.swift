@@ -384,7 +384,7 @@ final class MailboxLoad: Load, @unchecked Sendable {
         case .nowOrNever: request.timeToLiveSeconds = 0
         case .urgent: request.priority = .high
         case .reported:
-            request.wantsReceipts = true
+            request.options.wantsReceipts = true
             request.target = .topic("even")
             sent.recipients = Set(tokens.indices.filter { $0 % 2 == 0 })
         case .scheduled, .cancelled:

@@ -262,7 +262,7 @@ final class CrashWorld {
         }
         let got = reader.got
         counts.delivered += got.count
-        for delivery in got.filter(\.wantsReceipts).suffix(2) {
+        for delivery in got.filter(\.options.wantsReceipts).suffix(2) {
             client.send(
                 ReceiptRequest(correlation: 1, kind: .opened, streamID: delivery.streamID))
             waiting: while true {

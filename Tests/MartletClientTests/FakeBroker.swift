@@ -111,7 +111,8 @@ final class FakeConnection: Sendable {
                     Deliver(
                         streamID: streamID, accepted: Instant(millisecondsSince1970: 1),
                         expires: Instant(millisecondsSince1970: 2), kind: .topic, priority: .high,
-                        from: "/topics/t", message: body.bytes, wantsReceipts: wantsReceipts))
+                        from: "/topics/t", message: body.bytes,
+                        options: MessageOptions(wantsReceipts: wantsReceipts)))
             })
     }
 

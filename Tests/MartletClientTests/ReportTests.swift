@@ -324,7 +324,7 @@ private func receipt(_ connection: FakeConnection) async -> ReceiptRequest? {
             guard case .send(let request) = await frame(connection) else { return }
             #expect(request.collapseKey == "c" && request.restrictedPackageName == "p")
             #expect(request.idempotencyKey == "i" && request.sendAt == at)
-            #expect(request.wantsReceipts && !request.validateOnly)
+            #expect(request.options.wantsReceipts && !request.validateOnly)
             connection.send(
                 .accepted(
                     Accepted(

@@ -59,7 +59,7 @@ struct SharedLogTests {
         let one = random.chance(2) ? ordinals[random.number(0...7)] : nil
         let message = StoredMessage(
             sequence: sequence, number: sequence.rawValue, accepted: now, kind: .topic,
-            from: "/topics/tides", wantsReceipts: false,
+            from: "/topics/tides", options: MessageOptions(),
             variants: [
                 MessageVariant(
                     platforms: random.chance(20) ? PlatformSet(.android) : .all,

@@ -157,7 +157,7 @@ struct LiveSenderTests {
         var kept = plain
         kept.idempotencyKey = "k"
         var receipts = plain
-        receipts.wantsReceipts = true
+        receipts.options.wantsReceipts = true
         var later = plain
         later.sendAt = now
         var checked = plain

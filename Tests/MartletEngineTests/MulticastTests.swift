@@ -268,7 +268,7 @@ struct MulticastTests {
         let bench = try SendBench(.none)
         let (one, two) = (try bench.register(), try bench.register())
         var command = SendCommand(target: try group(bench, [one, two]), body: [1])
-        command.wantsReceipts = true
+        command.options.wantsReceipts = true
         let (acceptance, _) = try bench.accepted(command)
         let told = try bench.apply(
             .receipt(

@@ -216,7 +216,7 @@ struct TokenTests {
         try bench.subscribe([instance] + others, to: "t")
         try bench.subscribe([instance], to: "alone")
         var wanted = SendCommand(target: .token(instance.token.text), body: [1])
-        wanted.wantsReceipts = true
+        wanted.options.wantsReceipts = true
         let (_, direct) = try bench.accepted(wanted)
         _ = try bench.accepted(SendCommand(target: .topic("t"), body: [2]))
         _ = try bench.apply(

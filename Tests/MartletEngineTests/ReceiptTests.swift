@@ -28,7 +28,7 @@ struct ReceiptTests {
     private func wanted(_ target: SendCommand.Target, lifespan: Lifespan = .longest) -> SendCommand
     {
         var message = SendCommand(target: target, body: [1], lifespan: lifespan)
-        message.wantsReceipts = true
+        message.options.wantsReceipts = true
         return message
     }
 
@@ -41,7 +41,7 @@ struct ReceiptTests {
         try bench.subscribe(instances, to: "t")
         let (acceptance, fanouts) = try bench.accepted(wanted(.topic("t")))
         let header = try #require(fanouts.first).header
-        #expect(header.wantsReceipts)
+        #expect(header.options.wantsReceipts)
         let id = header.sequence.rawValue
         for (instance, kind, kept) in [
             (0, .received, true), (0, .received, false), (0, .opened, true), (1, .displayed, true),
@@ -100,7 +100,7 @@ struct ReceiptTests {
         let due = try bench.advance()
         guard case .accepted(_, let fanouts)? = due.first else { throw Surprise(due) }
         for fanout in passing + fanouts {
-            #expect(fanout.header.wantsReceipts)
+            #expect(fanout.header.options.wantsReceipts)
             #expect(try isKept(tell(.received, fanout.header.sequence.rawValue, instance, bench)))
         }
         #expect(
@@ -185,7 +185,7 @@ struct ReceiptTests {
                     platforms: PlatformSet(platform), lifespan: .longest, priority: .normal,
                     collapse: .none, body: [1])
             })
-        message.wantsReceipts = true
+        message.options.wantsReceipts = true
         let (_, fanouts) = try bench.accepted(message)
         let id = fanouts[0].header.sequence.rawValue
         #expect(try isKept(tell(.received, id, instances[0], bench)))

@@ -366,7 +366,7 @@ struct SchedulingTests {
             { $0.variants[0].priority = .high }, { $0.variants[0].collapse = .app },
             { $0.variants[0].collapse = .named("k") },
             { $0.variants[0].restrictedPackageName = "com.example.tides" },
-            { $0.wantsReceipts = true }, { $0.sendAt = Instant(millisecondsSince1970: 1) },
+            { $0.options.wantsReceipts = true }, { $0.sendAt = Instant(millisecondsSince1970: 1) },
         ]
         for change in changes {
             other = message

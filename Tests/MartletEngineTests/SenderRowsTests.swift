@@ -96,7 +96,7 @@ struct SenderRowsTests {
             try transaction.accepting.append(
                 StoredMessage(
                     sequence: MessageSequence(9), number: 4, accepted: now, kind: .token,
-                    from: "1", wantsReceipts: true,
+                    from: "1", options: MessageOptions(wantsReceipts: true),
                     variants: [
                         MessageVariant(
                             platforms: .all, expires: now.advanced(bySeconds: 60),
@@ -122,7 +122,7 @@ struct SenderRowsTests {
             }
             return header
         }
-        #expect(header?.number == 4 && header?.wantsReceipts == true)
+        #expect(header?.number == 4 && header?.options.wantsReceipts == true)
         #expect(header?.lane == Lane(.high, isCollapsible: true))
         try bench.acknowledge(instance, 9)
         #expect(try sequence(4) == nil)

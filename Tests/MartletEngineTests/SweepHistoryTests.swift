@@ -166,7 +166,8 @@ private final class MailboxHistory {
                 try transaction.accepting.append(
                     StoredMessage(
                         sequence: sequence, number: sequence.rawValue + number, accepted: now,
-                        kind: .topic, from: "/topics/x", wantsReceipts: false, variants: variants),
+                        kind: .topic, from: "/topics/x", options: MessageOptions(),
+                        variants: variants),
                     recipients: recipients, in: project)
             }
             return sequence

@@ -126,7 +126,7 @@ struct ForwardingVectorTests {
                             platforms: .all, lifespan: .seconds(60), priority: .high,
                             collapse: .named("c"), restrictedPackageName: "r", body: [1, 2, 3],
                             size: MessageSize(payloadBytes: 3, blockBytes: 0))
-                    ], wantsReceipts: true, idempotencyKey: "i",
+                    ], options: MessageOptions(wantsReceipts: true), idempotencyKey: "i",
                     sendAt: Instant(millisecondsSince1970: 64), notReceived: 7)),
             """
             01 0F 01 04 05 02 02 01 'x' 01 01 't' 01 07 01 3C 02 03 01 'c' 01 01 'r' 03 01 02 03 \

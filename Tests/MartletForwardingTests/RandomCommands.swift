@@ -117,7 +117,7 @@ struct RandomCommands {
     mutating func message() -> SendCommand {
         var message = SendCommand(
             target: target(), variants: list { $0.variant() }, validateOnly: flag(),
-            wantsReceipts: flag(), idempotencyKey: optional { $0.text() },
+            options: MessageOptions(wantsReceipts: flag()), idempotencyKey: optional { $0.text() },
             sendAt: optional { $0.instant() }, notReceived: optional { $0.u64() })
         message.asksAllowance = flag()
         message.attempt = optional { SendAttempt(place: $0.u32(), number: $0.u64()) }

@@ -339,7 +339,8 @@ final class Peer {
                 SendRequest(
                     correlation: nextCorrelation(), target: target, message: body,
                     timeToLiveSeconds: timeToLiveSeconds, priority: priority,
-                    collapseKey: collapseKey, sendAt: sendAt, wantsReceipts: wantsReceipts,
+                    collapseKey: collapseKey, sendAt: sendAt,
+                    options: MessageOptions(wantsReceipts: wantsReceipts),
                     validateOnly: validateOnly)))
         let frame = try next()
         switch frame {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How each platform writes a time to live, and the JSON of custom keys (TTL-1, MSG-5).
+// How each platform writes a time to live, the JSON of custom keys, and the bits of options (TTL-1, MSG-5, RCP-1).
 
 import MartletBase
 import MartletWire
@@ -46,6 +46,24 @@ import Testing
         }
         #expect(MessagePriority(webUrgency: "high") == .high)
         #expect(MessagePriority(webUrgency: "High") == nil)
+    }
+
+    @Test("RCP-1 an option keeps its bit in each format")
+    func options() {
+        let formats: [(MessageOptions.Bits, UInt8)] = [
+            (.send, 2), (.deliver, 1), (.record, 4), (.waiting, 1), (.event, 2), (.forwarded, 4),
+            (.digest, 0x72),
+        ]
+        let wanted = MessageOptions(wantsReceipts: true)
+        for (bits, flags) in formats {
+            #expect(wanted.flags(in: bits) == flags && MessageOptions(flags, in: bits) == wanted)
+            #expect(MessageOptions(~flags, in: bits) == MessageOptions())
+            // All options are in `all`, and are read and written.
+            let each = Mirror(reflecting: bits).children.compactMap { $0.value as? UInt8 }
+            #expect(each.reduce(0, |) == bits.all)
+            #expect(MessageOptions(bits.all, in: bits).flags(in: bits) == bits.all)
+        }
+        #expect(formats.allSatisfy { MessageOptions().flags(in: $0.0) == 0 })
     }
 
     @Test("MSG-5 JSON is read and written")

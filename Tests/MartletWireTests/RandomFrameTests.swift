@@ -298,7 +298,7 @@ struct RandomFrames {
                     priority: flag() ? nil : one(), collapseKey: text(),
                     restrictedPackageName: text(), idempotencyKey: text(),
                     sendAt: flag() ? nil : instant(), notReceived: flag() ? nil : u64(),
-                    wantsReceipts: flag(), validateOnly: flag()))
+                    options: MessageOptions(wantsReceipts: flag()), validateOnly: flag()))
         }
     }
 
@@ -325,7 +325,8 @@ struct RandomFrames {
             .deliver(
                 Deliver(
                     streamID: u64(), accepted: instant(), expires: instant(), kind: one(),
-                    priority: one(), from: text(), message: bytes(), wantsReceipts: flag(),
+                    priority: one(), from: text(), message: bytes(),
+                    options: MessageOptions(wantsReceipts: flag()),
                     ownNumber: flag() ? nil : u64()))
         case 7:
             .topicResult(

@@ -40,7 +40,7 @@ let reportVectors: [String: AnyFrame] = [
                 correlation: 43, target: .topic("storm"),
                 message: try! Message(data: ["cm": "412"]).encoded(), priority: .high,
                 notReceived: 42,
-                wantsReceipts: true))),
+                options: MessageOptions(wantsReceipts: true)))),
     "report": .client(.request(ReportRequest(correlation: 40, messageNumber: 42))),
     "report-result": .broker(
         .answer(

@@ -52,7 +52,7 @@ import Testing
                             streamID: deliver.streamID, accepted: deliver.accepted,
                             expires: deliver.expires, kind: deliver.kind,
                             priority: deliver.priority,
-                            wantsReceipts: deliver.wantsReceipts, ownNumber: deliver.ownNumber,
+                            options: deliver.options, ownNumber: deliver.ownNumber,
                             from: from, body: body, into: memory)
                         #expect(written == count)
                     }

@@ -161,14 +161,14 @@ private let devices: [String: AnyFrame] = [
             Deliver(
                 streamID: 47, accepted: now, expires: now.advanced(bySeconds: 60), kind: .token,
                 priority: .normal, from: "100200300", message: message(Message(data: ["k": "v"])),
-                wantsReceipts: true, ownNumber: 30))),
+                options: MessageOptions(wantsReceipts: true), ownNumber: 30))),
     "deliver-android": .broker(
         .deliver(
             Deliver(
                 streamID: 48, accepted: now, expires: now.advanced(bySeconds: 4500), kind: .topic,
                 priority: .high, from: "/topics/storm",
                 message: try! Message.variants(of: message(storm), target: .topic)[0].body,
-                wantsReceipts: true))),
+                options: MessageOptions(wantsReceipts: true)))),
     "deliver-apple": .broker(
         .deliver(
             Deliver(
@@ -180,7 +180,7 @@ private let devices: [String: AnyFrame] = [
             Deliver(
                 streamID: 50, accepted: now, expires: now.advanced(bySeconds: 600), kind: .several,
                 priority: .high, from: "100200300", message: message(Message(data: ["cm": "412"])),
-                wantsReceipts: true))),
+                options: MessageOptions(wantsReceipts: true)))),
     "deliver-opaque": .broker(
         .deliver(
             Deliver(
@@ -247,7 +247,8 @@ private let senders: [String: AnyFrame] = [
                 message: message(Message(data: ["cm": "412"])), timeToLiveSeconds: 600,
                 priority: .normal, collapseKey: "level",
                 restrictedPackageName: "com.example.tides", idempotencyKey: "run-5",
-                sendAt: now.advanced(bySeconds: 3600), wantsReceipts: true))),
+                sendAt: now.advanced(bySeconds: 3600), options: MessageOptions(wantsReceipts: true))
+        )),
     "send-blocks": .client(
         .send(
             SendRequest(correlation: 23, target: .topic("storm"), message: message(storm)))),
@@ -425,7 +426,7 @@ private let groups: [String: AnyFrame] = [
                     .condition("'a' in topics"), .group("grp-1"),
                 ]), message: message(Message(data: ["cm": "412"])), timeToLiveSeconds: 600,
                 priority: .high, collapseKey: "level", idempotencyKey: "run-6",
-                wantsReceipts: true))),
+                options: MessageOptions(wantsReceipts: true)))),
     "multicast-result": .broker(
         .multicastResult(
             MulticastResult(

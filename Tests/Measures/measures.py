@@ -174,8 +174,10 @@ def loop_properties(sources):
 
 
 # The field followed from SEND to DELIVER, and the lines that put it among the bits of a format; a digest adds it.
+# Formats that share one codec stand in its table, each with a row.
 FIELD = r"\bwantsReceipts\b"
 FIELD_IN_BYTES = r"\bwantsReceipts (?:\? |\{ (?:flags|add))"
+FIELD_IN_TABLE = r"var (\w+): Bits \{ Bits\([^{}]*\bwantsReceipts:"
 
 
 def field_files(sources):
@@ -184,7 +186,9 @@ def field_files(sources):
 
 
 def field_formats(sources):
-    return [path for path in sources.matching(FIELD_IN_BYTES.replace("|add", "")) if module(path) not in SURFACES]
+    paths = [path for path in sources.matching(FIELD_IN_BYTES.replace("|add", "")) if module(path) not in SURFACES]
+    rows = {path: re.findall(FIELD_IN_TABLE, sources.code[path]) for path in paths}
+    return [name for path in paths for name in [f"{path} {row}" for row in rows[path] if row != "digest"] or [path]]
 
 
 def codecs(sources):

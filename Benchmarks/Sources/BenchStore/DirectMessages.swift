@@ -49,7 +49,7 @@ enum DirectMessages {
                     let message = StoredMessage(
                         sequence: MessageSequence(sequence), number: sequence,
                         accepted: fleet.now, kind: .token, from: "123456789012",
-                        wantsReceipts: false,
+                        options: MessageOptions(),
                         variants: [
                             MessageVariant(
                                 platforms: .all, expires: fleet.now.advanced(bySeconds: 2_419_200),

@@ -53,7 +53,7 @@ enum Micro {
                     _ = DeliverHeader.write(
                         streamID: UInt64(number), accepted: Instant(rawValue: 0),
                         expires: Instant(rawValue: 0), kind: .topic, priority: .normal,
-                        wantsReceipts: false, ownNumber: nil,
+                        options: MessageOptions(), ownNumber: nil,
                         from: UnsafeRawBufferPointer(from), body: body, into: memory)
                 }
             }

@@ -31,7 +31,7 @@ enum DeliveryFrame {
             _ = DeliverHeader.write(
                 streamID: header.sequence.rawValue, accepted: header.accepted,
                 expires: header.expires, kind: header.kind, priority: header.priority,
-                wantsReceipts: header.wantsReceipts, ownNumber: ownNumber(header),
+                options: header.options, ownNumber: ownNumber(header),
                 from: UnsafeRawBufferPointer(from), body: body, into: target)
         }
     }

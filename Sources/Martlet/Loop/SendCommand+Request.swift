@@ -20,7 +20,7 @@ extension SendCommand {
                 lifespan: request.timeToLiveSeconds.map { .seconds($0) } ?? .longest,
                 priority: request.priority ?? .normal, collapseKey: request.collapseKey,
                 restrictedPackageName: request.restrictedPackageName),
-            validateOnly: request.validateOnly, wantsReceipts: request.wantsReceipts,
+            validateOnly: request.validateOnly, options: request.options,
             idempotencyKey: request.idempotencyKey.isEmpty ? nil : request.idempotencyKey,
             sendAt: request.sendAt, notReceived: request.notReceived)
     }
@@ -36,7 +36,7 @@ extension SendCommand {
                 lifespan: outgoing.timeToLiveSeconds.map { .seconds($0) } ?? .longest,
                 priority: outgoing.priority ?? .normal, collapseKey: outgoing.collapseKey ?? "",
                 restrictedPackageName: outgoing.restrictedPackageName ?? ""),
-            validateOnly: outgoing.validateOnly, wantsReceipts: outgoing.wantsReceipts,
+            validateOnly: outgoing.validateOnly, options: outgoing.options,
             idempotencyKey: outgoing.idempotencyKey.flatMap { $0.isEmpty ? nil : $0 },
             sendAt: outgoing.sendAt, notReceived: notReceived)
     }

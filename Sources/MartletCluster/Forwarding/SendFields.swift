@@ -38,12 +38,11 @@ extension SendCommand.Target: FieldCoding {
 }
 
 extension SendCommand: FieldCoding {
-    /// Flags of a message.
+    /// Flags of a message, beside those of the options.
     private enum Flag {
         static let validateOnly: UInt8 = 1 << 0
         static let asksAllowance: UInt8 = 1 << 1
-        static let wantsReceipts: UInt8 = 1 << 2
-        static let all = validateOnly | asksAllowance | wantsReceipts
+        static let all = validateOnly | asksAllowance | MessageOptions.Bits.forwarded.all
     }
 
     init(from reader: inout FieldReader) throws(ForwardingError) {
@@ -51,7 +50,7 @@ extension SendCommand: FieldCoding {
         self.init(
             target: try reader.take(), variants: try reader.takeList(),
             validateOnly: flags & Flag.validateOnly != 0,
-            wantsReceipts: flags & Flag.wantsReceipts != 0,
+            options: MessageOptions(flags, in: .forwarded),
             idempotencyKey: try reader.take(), sendAt: try reader.take(),
             notReceived: try reader.take())
         asksAllowance = flags & Flag.asksAllowance != 0
@@ -62,7 +61,7 @@ extension SendCommand: FieldCoding {
         writer.put(
             byte: (validateOnly ? Flag.validateOnly : 0)
                 | (asksAllowance ? Flag.asksAllowance : 0)
-                | (wantsReceipts ? Flag.wantsReceipts : 0))
+                | options.flags(in: .forwarded))
         writer.put(target)
         writer.put(list: variants)
         writer.put(idempotencyKey)

@@ -37,7 +37,7 @@ struct DispatchVariant {
 struct Dispatch {
     var target: SendCommand.Target
     var variants: [DispatchVariant]
-    var wantsReceipts: Bool
+    var options: MessageOptions
     /// The number that a scheduled or deferred message got at acceptance.
     var number: UInt64?
     /// For a message that has waited: whose its tokens were at acceptance.
@@ -53,7 +53,7 @@ struct Dispatch {
         _ message: __shared SendCommand, from start: Instant, within bounds: MessageBounds
     ) throws(MartletError) {
         target = message.target
-        wantsReceipts = message.wantsReceipts
+        options = message.options
         variants = []
         variants.reserveCapacity(message.variants.count)
         var platforms: PlatformSet = []
@@ -82,7 +82,7 @@ struct Dispatch {
     /// - Parameter start: when the time to live begins.
     init(waiting message: SendCommand, from start: Instant, number: UInt64) {
         target = message.target
-        wantsReceipts = message.wantsReceipts
+        options = message.options
         self.number = number
         variants = message.variants.map { variant in
             DispatchVariant(

@@ -92,7 +92,8 @@ extension SendCommand {
         addTarget(target)
         if let notReceived { add("n\(notReceived)".utf8) }
         if let sendAt { add("@\(sendAt.millisecondsSince1970)".utf8) }
-        if wantsReceipts { add("r".utf8) }
+        let flags = options.flags(in: .digest)
+        if flags != 0 { add(CollectionOfOne(flags)) }
         for variant in variants {
             add([variant.platforms.rawValue, variant.priority.rawValue])
             switch variant.lifespan {

@@ -110,7 +110,7 @@ extension Engine {
             sequence: sequence,
             number: dispatch.number ?? sequence.rawValue & ~MessageSequence.notStoredBit,
             accepted: now, kind: target.kind, from: target.from,
-            wantsReceipts: dispatch.wantsReceipts,
+            options: dispatch.options,
             variants: dispatch.variants.compactMap { $0.isStored ? $0.stored : nil })
         try beginReport(
             of: message, distribution, among: recipients, beside: ended, in: project, storage)
@@ -172,7 +172,7 @@ extension Engine {
             if !variant.isStored, header.sequence.isStored {
                 header.sequence = notStoredNumbers.next(message.accepted)
             }
-            if message.wantsReceipts {
+            if message.options.wantsReceipts {
                 try storage.receipts.putWanted(
                     of: header.sequence, number: header.number,
                     expires: message.accepted.advanced(

@@ -66,7 +66,7 @@ package struct LiveSender: ~Copyable {
     /// answer to keep (MSG-9), no receipts (RCP-1), no schedule (MSG-10), at most `targetsMax` targets, and neither
     /// `validateOnly` nor `notReceived`.
     package static func takes(_ message: SendCommand, at now: Instant) -> Bool {
-        !message.validateOnly && !message.wantsReceipts && message.idempotencyKey == nil
+        !message.validateOnly && !message.options.wantsReceipts && message.idempotencyKey == nil
             && message.sendAt == nil && message.notReceived == nil
             && message.target.count <= LiveSending.targetsMax && message.isNowOrNever(at: now)
     }
@@ -118,7 +118,7 @@ package struct LiveSender: ~Copyable {
         invariant(!sequence.isStored, "A message without a row takes no sequence.")
         let stored = StoredMessage(
             sequence: sequence, number: sequence.rawValue & ~MessageSequence.notStoredBit,
-            accepted: now, kind: target.kind, from: target.from, wantsReceipts: false,
+            accepted: now, kind: target.kind, from: target.from, options: dispatch.options,
             variants: [])
         let acceptance = Acceptance(
             messageNumber: stored.number, recipientCount: recipients?.count ?? 0,

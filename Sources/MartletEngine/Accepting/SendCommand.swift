@@ -14,8 +14,8 @@ package struct SendCommand: Sendable {
     package var validateOnly: Bool
     /// With `validateOnly` and a token, tell the device's allowance (GW-9). The quota then refuses nothing.
     package var asksAllowance = false
-    /// Whether the sender asks for receipts (RCP-1).
-    package var wantsReceipts: Bool
+    /// The options that the message has for all its recipients.
+    package var options: MessageOptions
     /// Lets the engine recognise a repeated message; 1 to 128 bytes of UTF-8 (MSG-9).
     package var idempotencyKey: String?
     /// The gateway's attempt; nil for other senders (GW-8).
@@ -40,13 +40,13 @@ package struct SendCommand: Sendable {
     /// Makes a message with these variants. By default, all options are off. `attempt` is nil.
     package init(
         target: Target, variants: [OutgoingVariant], validateOnly: Bool = false,
-        wantsReceipts: Bool = false, idempotencyKey: String? = nil, sendAt: Instant? = nil,
-        notReceived: UInt64? = nil
+        options: MessageOptions = MessageOptions(), idempotencyKey: String? = nil,
+        sendAt: Instant? = nil, notReceived: UInt64? = nil
     ) {
         self.target = target
         self.variants = variants
         self.validateOnly = validateOnly
-        self.wantsReceipts = wantsReceipts
+        self.options = options
         self.idempotencyKey = idempotencyKey
         self.sendAt = sendAt
         self.notReceived = notReceived

@@ -23,7 +23,7 @@ enum ScheduledSend {
         var writer = Writer()
         writer.append(version)
         writer.append(message.target)
-        var flags: UInt8 = message.wantsReceipts ? 1 : 0
+        var flags = message.options.flags(in: .waiting)
         if message.notReceived != nil { flags |= 2 }
         writer.append(flags)
         if let number = message.notReceived { writer.append(number) }
@@ -76,7 +76,7 @@ enum ScheduledSend {
         }
         guard reader.isAtEnd else { throw reader.damaged() }
         let message = SendCommand(
-            target: target, variants: variants, wantsReceipts: flags & 1 != 0,
+            target: target, variants: variants, options: MessageOptions(flags, in: .waiting),
             notReceived: notReceived)
         return (message, Addressees(addressees, of: target))
     }

@@ -46,21 +46,21 @@ public struct StoredMessage: Sendable, Hashable {
     public var kind: TargetKind
     /// `/topics/NAME`, or the sender ID in decimal.
     public var from: String
-    /// RCP-1: the sender asked for receipts.
-    public var wantsReceipts: Bool
+    /// The options that the message has for all its recipients.
+    public var options: MessageOptions
     /// One to three variants. An instance on a platform of no variant is not a recipient.
     public var variants: [MessageVariant]
 
     public init(
         sequence: MessageSequence, number: UInt64, accepted: Instant, kind: TargetKind,
-        from: String, wantsReceipts: Bool, variants: [MessageVariant]
+        from: String, options: MessageOptions, variants: [MessageVariant]
     ) {
         self.sequence = sequence
         self.number = number
         self.accepted = accepted
         self.kind = kind
         self.from = from
-        self.wantsReceipts = wantsReceipts
+        self.options = options
         self.variants = variants
     }
 }

@@ -255,16 +255,16 @@ public struct MessageHeader: Sendable, Hashable {
     public var priority: MessagePriority
     /// Whether the variant has a collapse key (COL-1).
     public var isCollapsible: Bool
-    /// RCP-1: the sender asked for receipts.
-    public var wantsReceipts: Bool
+    /// The options that the message has for all its recipients.
+    public var options: MessageOptions
     /// `/topics/NAME`, or the sender ID in decimal.
     public var from: String
 
-    /// Makes a header. By default, the message is not collapsible and asks for no receipts.
+    /// Makes a header. By default, the message is not collapsible and all options are off.
     public init(
         sequence: MessageSequence, number: UInt64, accepted: Instant, expires: Instant,
         kind: TargetKind, priority: MessagePriority, isCollapsible: Bool = false,
-        wantsReceipts: Bool = false, from: String
+        options: MessageOptions = MessageOptions(), from: String
     ) {
         self.sequence = sequence
         self.number = number
@@ -273,7 +273,7 @@ public struct MessageHeader: Sendable, Hashable {
         self.kind = kind
         self.priority = priority
         self.isCollapsible = isCollapsible
-        self.wantsReceipts = wantsReceipts
+        self.options = options
         self.from = from
     }
 
@@ -287,7 +287,7 @@ extension StoredMessage {
         MessageHeader(
             sequence: sequence, number: number, accepted: accepted, expires: variant.expires,
             kind: kind, priority: variant.priority, isCollapsible: variant.collapse.isCollapsible,
-            wantsReceipts: wantsReceipts, from: from)
+            options: options, from: from)
     }
 }
 

@@ -32,9 +32,8 @@ package struct MessageRecord {
 
         package static let none = Flags(rawValue: 0)
 
-        /// Bits 0 and 1 count the variants.
+        /// Bits 0 and 1 count the variants. Bit 2 is of the options.
         package static let variantCountMask: UInt8 = 3
-        package static let wantsReceipts = Flags(rawValue: 1 << 2)
         package static let hasNumber = Flags(rawValue: 1 << 3)
         package static let hasBlob = Flags(rawValue: 1 << 4)
         /// The bodies are dropped, because no instance gets the message any more. The record stays while the message
@@ -110,6 +109,7 @@ package struct MessageRecord {
     package let flags: Flags
     /// The message is in the project's expiry line, and has no row of its own in `due`.
     package let isInLine: Bool
+    package var options: MessageOptions { MessageOptions(flags.rawValue, in: .record) }
     /// REP-1: the record is the message's report as long as `reports` has no row of the message.
     package let hasReport: Bool
     private let kind: UInt8
@@ -275,7 +275,7 @@ package struct MessageRecord {
             "A message has owners or a blob of recipients.")
         var flags = other
         flags.insert(Flags(rawValue: UInt8(message.variants.count)))
-        if message.wantsReceipts { flags.insert(.wantsReceipts) }
+        flags.insert(Flags(rawValue: message.options.flags(in: .record)))
         if message.number != message.sequence.rawValue { flags.insert(.hasNumber) }
         assert(
             message.variants.reduce(0) { $0 + $1.platforms.rawValue.nonzeroBitCount }

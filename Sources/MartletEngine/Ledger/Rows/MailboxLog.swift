@@ -139,7 +139,7 @@ extension MessageRecord {
             sequence: sequence, number: rest.number, accepted: accepted,
             expires: variant.expires, kind: rest.kind, priority: variant.priority,
             isCollapsible: variant.collapse.isCollapsible,
-            wantsReceipts: flags.contains(.wantsReceipts), from: rest.from)
+            options: options, from: rest.from)
         let end = variant.bodyOffset + variant.bodyBytes
         return PendingMessage(
             header: header,

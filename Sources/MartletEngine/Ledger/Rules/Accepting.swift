@@ -68,7 +68,7 @@ package struct Accepting: Ledger {
     ) throws(StorageError) {
         let record = StoredMessage(
             sequence: sequence, number: sequence.rawValue, accepted: accepted, kind: .token,
-            from: "", wantsReceipts: false,
+            from: "", options: MessageOptions(),
             variants: [
                 MessageVariant(
                     platforms: .all, expires: expires, priority: .normal, collapse: .none, body: [])
