@@ -179,13 +179,10 @@ extension Fanout {
         if case .many = recipients { flags |= Flag.isOfMany }
         writer.append(flags)
         writer.append(text: header.from)
-        writer.append(UInt32(body.count))
-        writer.bytes += body
+        writer.append(bytes: body)
         switch recipients {
         case .one(let ordinal): writer.append(ordinal.rawValue)
-        case .many(let set):
-            writer.append(UInt32(set.byteCount))
-            set.withBytes { writer.bytes.append(contentsOf: $0) }
+        case .many(let set): set.withBytes { writer.append(bytes: $0) }
         }
     }
 
@@ -206,10 +203,10 @@ extension Fanout {
             sequence: sequence, number: number, accepted: accepted, expires: expires, kind: kind,
             priority: priority, isCollapsible: flags & Flag.isCollapsible != 0,
             options: MessageOptions(flags, in: .event), from: try reader.text())
-        let body = Array(try reader.bytes(Int(try reader.read(UInt32.self))))
+        let body = Array(try reader.countedBytes())
         let recipients: Recipients
         if flags & Flag.isOfMany != 0 {
-            let blob = try reader.bytes(Int(try reader.read(UInt32.self)))
+            let blob = try reader.countedBytes()
             guard let set = RecipientSet(copying: blob) else { throw reader.damaged() }
             recipients = .many(set)
         } else {
@@ -236,8 +233,7 @@ struct LoggedOutcome: Sendable {
         for outcome in outcomes {
             writer.append(outcome.run)
             writer.append(outcome.number)
-            writer.append(UInt32(outcome.bytes.count))
-            writer.bytes += outcome.bytes
+            writer.append(bytes: outcome.bytes)
         }
         return writer.bytes
     }
@@ -251,7 +247,7 @@ struct LoggedOutcome: Sendable {
                 outcomes.append(
                     LoggedOutcome(
                         run: try reader.read(UInt32.self), number: try reader.read(UInt64.self),
-                        bytes: Array(try reader.bytes(Int(try reader.read(UInt32.self))))))
+                        bytes: Array(try reader.countedBytes())))
             }
             return outcomes
         }

@@ -148,6 +148,77 @@ struct SchedulingTests {
         try bench.expectClean()
     }
 
+    private func stored(_ number: UInt64, _ bench: SendBench) throws -> ScheduledMessage {
+        let project = bench.tides
+        let found = try bench.store.read { (transaction) throws in
+            try transaction.scheduled.message(number, in: project)
+        }
+        return try #require(found)
+    }
+
+    @Test("MSG-10: a waiting message is stored in these bytes")
+    func storedBytes() throws {
+        func little(_ value: some FixedWidthInteger) -> [UInt8] {
+            withUnsafeBytes(of: value.littleEndian) { Array($0) }
+        }
+        let bench = try SendBench()
+        let device = try bench.register()
+        try bench.subscribe([device], to: "t")
+        let (earlier, _) = try bench.accepted(SendCommand(target: .topic("t"), body: [1]))
+        let end = bench.now.advanced(bySeconds: 60)
+        var message = SendCommand(
+            target: .several([.topic("t"), .token(device.token.text), .token("x")]),
+            variants: [
+                OutgoingVariant(
+                    platforms: PlatformSet(.android), lifespan: .seconds(60), priority: .high,
+                    collapse: .named("k"), body: [7, 8]),
+                OutgoingVariant(
+                    platforms: PlatformSet(.apple), lifespan: .until(end), collapse: .app,
+                    restrictedPackageName: "p", body: [9]),
+                OutgoingVariant(
+                    platforms: PlatformSet(.web), lifespan: .seconds(5),
+                    collapse: .opaque(topic: "o"), body: [6]),
+            ], options: MessageOptions(wantsReceipts: true), notReceived: earlier.messageNumber)
+        message.sendAt = bench.now.advanced(bySeconds: 10)
+        let waiting = try bench.accepted(message).acceptance.messageNumber
+        let token = Array(device.token.text.utf8)
+        var targets: [UInt8] = [2, 1, 0, 0, 0, 0x74, 1]
+        targets += little(UInt32(token.count)) + token
+        targets += [1, 1, 0, 0, 0, 0x78]
+        var bytes: [UInt8] = [2, 5]
+        bytes += little(UInt32(targets.count)) + targets
+        bytes += [3] + little(earlier.messageNumber) + [3]
+        bytes += [1, 2, 0, 60, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0x6B, 0, 0, 0, 0, 0]
+        bytes += [2, 0, 0, 0, 7, 8]
+        bytes += [2, 1, 1] + little(end.millisecondsSince1970)
+        bytes += [1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0x70, 1, 0, 0, 0, 9]
+        bytes += [4, 1, 0, 5, 0, 0, 0, 0, 0, 0, 0, 3, 1, 0, 0, 0, 0x6F, 0, 0, 0, 0, 0]
+        bytes += [1, 0, 0, 0, 6]
+        bytes += [2, 0, 0, 0, 1] + little(device.ordinal.rawValue) + little(device.holder.word)
+        bytes += [0]
+        #expect(try stored(waiting, bench).bytes == bytes)
+    }
+
+    @Test("MSG-10: a waiting message of an earlier program, without addressees, is sent")
+    func withoutAddressees() throws {
+        let bench = try SendBench()
+        let device = try bench.register()
+        let target = SendCommand.Target.token(device.token.text)
+        let waiting = try bench.accepted(scheduled(target, in: 10, bench)).acceptance.messageNumber
+        var former = try stored(waiting, bench)
+        let addresseeBytes = 4 + 1 + 4 + 8
+        former.bytes = [1] + former.bytes.dropFirst().dropLast(addresseeBytes)
+        let (message, project) = (former, bench.tides)
+        try bench.store.write { (transaction) throws(StorageError) in
+            _ = try transaction.scheduled.remove(waiting, in: project)
+            try transaction.scheduled.put(message)
+        }
+        bench.wait(seconds: 10)
+        #expect(fanouts(try bench.advance()).count == 1)
+        #expect(try bench.mailbox(device).bodies == [[7]])
+        try bench.expectClean()
+    }
+
     @Test("REG-4 FAN-1: a message that waits for room reaches whom its tokens named")
     func rotatedWhileDeferred() throws {
         var limits = MailboxLimits()

@@ -21,6 +21,12 @@ public struct RecordWriter {
         append(UInt16(text.utf8.count))
         bytes.append(contentsOf: text.utf8)
     }
+
+    /// Appends bytes with a u32 byte count before them.
+    @inlinable public mutating func append(bytes content: some Collection<UInt8>) {
+        append(UInt32(content.count))
+        bytes.append(contentsOf: content)
+    }
 }
 
 /// Reads fields from a record, in the order in which they were appended.
@@ -68,6 +74,12 @@ public struct RecordReader {
     @inlinable public mutating func text() throws(StorageError) -> String {
         let count = Int(try read(UInt16.self))
         return String(decoding: try bytes(count), as: UTF8.self)
+    }
+
+    /// Reads bytes with a u32 byte count before them, borrowed from the record.
+    /// - Throws: `StorageError` if the record ends before.
+    @inlinable public mutating func countedBytes() throws(StorageError) -> UnsafeRawBufferPointer {
+        try bytes(Int(try read(UInt32.self)))
     }
 
     /// Reads all bytes up to the record's end.

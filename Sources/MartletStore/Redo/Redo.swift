@@ -39,10 +39,7 @@ package struct Redo: Hashable, Sendable {
         invariant(packing.number > 0, "The number 0 says that a body is not packed.")
         var content = RecordWriter()
         content.append(time.millisecondsSince1970)
-        for part in [operations, events] {
-            content.append(UInt32(part.count))
-            content.bytes += part
-        }
+        for part in [operations, events] { content.append(bytes: part) }
         content.bytes += outcomes
         let packed = packing.pack(content.bytes)
         let isPacked = packed.count < content.bytes.count
@@ -72,8 +69,8 @@ package struct Redo: Hashable, Sendable {
     private init(content: UnsafeRawBufferPointer) throws(StorageError) {
         var reader = RecordReader(content, of: .meta)
         time = Instant(millisecondsSince1970: try reader.read(Int64.self))
-        operations = Array(try reader.bytes(Int(try reader.read(UInt32.self))))
-        events = Array(try reader.bytes(Int(try reader.read(UInt32.self))))
+        operations = Array(try reader.countedBytes())
+        events = Array(try reader.countedBytes())
         outcomes = Array(reader.rest())
     }
 
