@@ -117,14 +117,9 @@ extension TopicPolicy: FieldCoding {
     }
 }
 
-extension ProjectLimitChange: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(try reader.take(), to: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(limit)
-        writer.put(value)
+extension ProjectLimitChange: ListedFields {
+    static var fieldList: some FieldListing<ProjectLimitChange> {
+        FieldList(ProjectLimitChange.init(_:to:)) { ($0.limit, $0.value) }
     }
 }
 
@@ -198,45 +193,29 @@ extension CollapseKey: FieldCoding {
     }
 }
 
-extension MessageSize: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(payloadBytes: try reader.take(), blockBytes: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(payloadBytes)
-        writer.put(blockBytes)
+extension MessageSize: ListedFields {
+    static var fieldList: some FieldListing<MessageSize> {
+        FieldList(MessageSize.init(payloadBytes:blockBytes:)) { ($0.payloadBytes, $0.blockBytes) }
     }
 }
 
-extension OutgoingVariant: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(
-            platforms: try reader.take(), lifespan: try reader.take(),
-            priority: try reader.take(), collapse: try reader.take(),
-            restrictedPackageName: try reader.take(), body: try reader.takeBytes(),
-            size: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(platforms)
-        writer.put(lifespan)
-        writer.put(priority)
-        writer.put(collapse)
-        writer.put(restrictedPackageName)
-        writer.put(bytes: body)
-        writer.put(size)
+extension OutgoingVariant: ListedFields {
+    static var fieldList: some FieldListing<OutgoingVariant> {
+        FieldList(
+            OutgoingVariant.init(
+                platforms:lifespan:priority:collapse:restrictedPackageName:body:size:)
+        ) {
+            (
+                $0.platforms, $0.lifespan, $0.priority, $0.collapse, $0.restrictedPackageName,
+                $0.body, $0.size
+            )
+        }
     }
 }
 
-extension SendAttempt: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(place: try reader.take(), number: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(place)
-        writer.put(number)
+extension SendAttempt: ListedFields {
+    static var fieldList: some FieldListing<SendAttempt> {
+        FieldList(SendAttempt.init(place:number:)) { ($0.place, $0.number) }
     }
 }
 
@@ -275,16 +254,9 @@ extension Absence: FieldCoding {
     }
 }
 
-extension ConnectionStart: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(
-            number: try reader.take(), position: try reader.take(), held: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(number)
-        writer.put(position)
-        writer.put(held)
+extension ConnectionStart: ListedFields {
+    static var fieldList: some FieldListing<ConnectionStart> {
+        FieldList(ConnectionStart.init(number:position:held:)) { ($0.number, $0.position, $0.held) }
     }
 }
 
@@ -301,88 +273,49 @@ extension ReportCounts: FieldCoding {
 
 // MARK: Records
 
-extension Project: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(
-            number: try reader.take(), id: try reader.take(), senderID: try reader.take(),
-            limits: try reader.take(), weight: try reader.take(), overload: try reader.take(),
-            lastSequence: try reader.take(), instanceCount: try reader.take(),
-            topicCount: try reader.take(), reportCount: try reader.take(),
-            reportsFrom: try reader.take(), nextOrdinal: try reader.take(),
-            nextTopic: try reader.take(), nextApp: try reader.take(),
-            appCount: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(number)
-        writer.put(id)
-        writer.put(senderID)
-        writer.put(limits)
-        writer.put(weight)
-        writer.put(overload)
-        writer.put(lastSequence)
-        writer.put(instanceCount)
-        writer.put(topicCount)
-        writer.put(reportCount)
-        writer.put(reportsFrom)
-        writer.put(nextOrdinal)
-        writer.put(nextTopic)
-        writer.put(nextApp)
-        writer.put(appCount)
+extension Project: ListedFields {
+    static var fieldList: some FieldListing<Project> {
+        FieldList(
+            Project.init(
+                number:id:senderID:limits:weight:overload:lastSequence:instanceCount:topicCount:
+                reportCount:reportsFrom:nextOrdinal:nextTopic:nextApp:appCount:)
+        ) {
+            (
+                $0.number, $0.id, $0.senderID, $0.limits, $0.weight, $0.overload, $0.lastSequence,
+                $0.instanceCount, $0.topicCount, $0.reportCount, $0.reportsFrom, $0.nextOrdinal,
+                $0.nextTopic, $0.nextApp, $0.appCount
+            )
+        }
     }
 }
 
-extension ServerKey: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(
-            id: try reader.take(), project: try reader.take(), name: try reader.take(),
-            digest: try reader.take(), created: try reader.take(), isRevoked: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(id)
-        writer.put(project)
-        writer.put(name)
-        writer.put(digest)
-        writer.put(created)
-        writer.put(isRevoked)
+extension ServerKey: ListedFields {
+    static var fieldList: some FieldListing<ServerKey> {
+        FieldList(ServerKey.init(id:project:name:digest:created:isRevoked:)) {
+            ($0.id, $0.project, $0.name, $0.digest, $0.created, $0.isRevoked)
+        }
     }
 }
 
-extension Instance: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(
-            project: try reader.take(), ordinal: try reader.take(), token: try reader.take(),
-            formerTokens: try reader.take(), keyDigest: try reader.take(),
-            app: try reader.take(), platform: try reader.take(), registered: try reader.take(),
-            registeredBehind: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(project)
-        writer.put(ordinal)
-        writer.put(token)
-        writer.put(formerTokens)
-        writer.put(keyDigest)
-        writer.put(app)
-        writer.put(platform)
-        writer.put(registered)
-        writer.put(registeredBehind)
+extension Instance: ListedFields {
+    static var fieldList: some FieldListing<Instance> {
+        FieldList(
+            Instance.init(
+                project:ordinal:token:formerTokens:keyDigest:app:platform:registered:
+                registeredBehind:)
+        ) {
+            (
+                $0.project, $0.ordinal, $0.token, $0.formerTokens, $0.keyDigest, $0.app,
+                $0.platform, $0.registered, $0.registeredBehind
+            )
+        }
     }
 }
 
-extension MartletError: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(
-            try reader.take(), try reader.take(), field: try reader.take(),
-            byteOffset: try reader.take(), retryDelayMilliseconds: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(word)
-        writer.put(message)
-        writer.put(field)
-        writer.put(byteOffset)
-        writer.put(retryDelayMilliseconds)
+extension MartletError: ListedFields {
+    static var fieldList: some FieldListing<MartletError> {
+        FieldList(MartletError.init(_:_:field:byteOffset:retryDelayMilliseconds:)) {
+            ($0.word, $0.message, $0.field, $0.byteOffset, $0.retryDelayMilliseconds)
+        }
     }
 }

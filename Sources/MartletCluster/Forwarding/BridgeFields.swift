@@ -9,30 +9,17 @@ import MartletRows
 
 extension BridgeKind: FieldCoding {}
 
-extension APNsAddress: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(
-            token: try reader.takeBytes(), isSandbox: try reader.take(), bundle: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(bytes: token)
-        writer.put(isSandbox)
-        writer.put(bundle)
+extension APNsAddress: ListedFields {
+    static var fieldList: some FieldListing<APNsAddress> {
+        FieldList(APNsAddress.init(token:isSandbox:bundle:)) { ($0.token, $0.isSandbox, $0.bundle) }
     }
 }
 
-extension WebPushAddress: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(
-            endpoint: try reader.take(), publicKey: try reader.takeBytes(),
-            authentication: try reader.takeBytes())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(endpoint)
-        writer.put(bytes: publicKey)
-        writer.put(bytes: authentication)
+extension WebPushAddress: ListedFields {
+    static var fieldList: some FieldListing<WebPushAddress> {
+        FieldList(WebPushAddress.init(endpoint:publicKey:authentication:)) {
+            ($0.endpoint, $0.publicKey, $0.authentication)
+        }
     }
 }
 
@@ -53,47 +40,25 @@ extension BridgeAddress: FieldCoding {
     }
 }
 
-extension Bridging: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(try reader.take(), isOnlyWay: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(address)
-        writer.put(isOnlyWay)
+extension Bridging: ListedFields {
+    static var fieldList: some FieldListing<Bridging> {
+        FieldList(Bridging.init(_:isOnlyWay:)) { ($0.address, $0.isOnlyWay) }
     }
 }
 
-extension BridgeKey: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(
-            kind: try reader.take(), id: try reader.take(), owner: try reader.take(),
-            sealed: try reader.takeBytes(), created: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(kind)
-        writer.put(id)
-        writer.put(owner)
-        writer.put(bytes: sealed)
-        writer.put(created)
+extension BridgeKey: ListedFields {
+    static var fieldList: some FieldListing<BridgeKey> {
+        FieldList(BridgeKey.init(kind:id:owner:sealed:created:)) {
+            ($0.kind, $0.id, $0.owner, $0.sealed, $0.created)
+        }
     }
 }
 
-extension BridgeRefusal: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(
-            project: try reader.take(), ordinal: try reader.take(), holder: try reader.take(),
-            sequence: try reader.take(), kind: try reader.take(), reason: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(project)
-        writer.put(ordinal)
-        writer.put(holder)
-        writer.put(sequence)
-        writer.put(kind)
-        writer.put(reason)
+extension BridgeRefusal: ListedFields {
+    static var fieldList: some FieldListing<BridgeRefusal> {
+        FieldList(BridgeRefusal.init(project:ordinal:holder:sequence:kind:reason:)) {
+            ($0.project, $0.ordinal, $0.holder, $0.sequence, $0.kind, $0.reason)
+        }
     }
 }
 

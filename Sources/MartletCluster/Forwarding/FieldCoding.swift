@@ -19,6 +19,63 @@
 protocol FieldCoding {
     init(from reader: inout FieldReader) throws(ForwardingError)
     func write(to writer: inout FieldWriter)
+
+    /// How a list of such values is read and written: as a count and the entries, but bytes all at once.
+    static func list(from reader: inout FieldReader) throws(ForwardingError) -> [Self]
+    static func write(_ list: [Self], to writer: inout FieldWriter)
+}
+
+extension FieldCoding {
+    static func list(from reader: inout FieldReader) throws(ForwardingError) -> [Self] {
+        try reader.takeList()
+    }
+
+    static func write(_ list: [Self], to writer: inout FieldWriter) { writer.put(list: list) }
+}
+
+/// A value whose bytes are its fields, one after the other.
+protocol ListedFields: FieldCoding {
+    associatedtype List: FieldListing<Self>
+    /// The fields, for reading and for writing.
+    static var fieldList: List { get }
+}
+
+extension ListedFields {
+    init(from reader: inout FieldReader) throws(ForwardingError) {
+        self = try Self.fieldList.value(from: &reader)
+    }
+
+    func write(to writer: inout FieldWriter) { Self.fieldList.write(self, to: &writer) }
+}
+
+/// The fields of a value, listed once.
+protocol FieldListing<Value> {
+    associatedtype Value
+    func value(from reader: inout FieldReader) throws(ForwardingError) -> Value
+    func write(_ value: Value, to writer: inout FieldWriter)
+}
+
+/// What makes a value from its fields, and what takes it apart into them. The full name of an initializer has all its
+/// parameters, so a new field does not compile until it is listed.
+struct FieldList<Value, each Field: FieldCoding>: FieldListing {
+    private let make: (repeat each Field) -> Value
+    private let fields: (Value) -> (repeat each Field)
+
+    init(
+        _ make: @escaping (repeat each Field) -> Value,
+        _ fields: @escaping (Value) -> (repeat each Field)
+    ) {
+        self.make = make
+        self.fields = fields
+    }
+
+    func value(from reader: inout FieldReader) throws(ForwardingError) -> Value {
+        make(repeat try reader.take((each Field).self))
+    }
+
+    func write(_ value: Value, to writer: inout FieldWriter) {
+        for field in repeat each fields(value) { writer.put(field) }
+    }
 }
 
 /// Bytes under construction.
@@ -224,6 +281,17 @@ extension UInt64: FieldCoding {
     }
 }
 
+extension UInt8: FieldCoding {
+    init(from reader: inout FieldReader) throws(ForwardingError) { self = try reader.takeByte() }
+    func write(to writer: inout FieldWriter) { writer.put(byte: self) }
+
+    static func list(from reader: inout FieldReader) throws(ForwardingError) -> [UInt8] {
+        try reader.takeBytes()
+    }
+
+    static func write(_ list: [UInt8], to writer: inout FieldWriter) { writer.put(bytes: list) }
+}
+
 /// An integer that is written as a wider integer.
 private func narrow<Narrow: FixedWidthInteger>(
     _ wide: some FixedWidthInteger, from offset: Int
@@ -287,10 +355,10 @@ extension String: FieldCoding {
 
 extension Array: FieldCoding where Element: FieldCoding {
     init(from reader: inout FieldReader) throws(ForwardingError) {
-        self = try reader.takeList()
+        self = try Element.list(from: &reader)
     }
 
-    func write(to writer: inout FieldWriter) { writer.put(list: self) }
+    func write(to writer: inout FieldWriter) { Element.write(self, to: &writer) }
 }
 
 extension Optional: FieldCoding where Wrapped: FieldCoding {

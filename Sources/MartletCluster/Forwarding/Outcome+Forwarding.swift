@@ -100,15 +100,9 @@ extension Outcome: FieldCoding {
 
 // MARK: Parts of outcomes
 
-extension GroupMembers: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(key: try reader.take(), name: try reader.take(), tokens: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(key)
-        writer.put(name)
-        writer.put(tokens)
+extension GroupMembers: ListedFields {
+    static var fieldList: some FieldListing<GroupMembers> {
+        FieldList(GroupMembers.init(key:name:tokens:)) { ($0.key, $0.name, $0.tokens) }
     }
 }
 
@@ -158,36 +152,21 @@ extension NamedResults: FieldCoding {
     }
 }
 
-extension NamedResults.GroupFailure: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(token: try reader.take(), word: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(token)
-        writer.put(word)
+extension NamedResults.GroupFailure: ListedFields {
+    static var fieldList: some FieldListing<NamedResults.GroupFailure> {
+        FieldList(NamedResults.GroupFailure.init(token:word:)) { ($0.token, $0.word) }
     }
 }
 
-extension MessagesLeft: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(minute: try reader.take(), hour: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(minute)
-        writer.put(hour)
+extension MessagesLeft: ListedFields {
+    static var fieldList: some FieldListing<MessagesLeft> {
+        FieldList(MessagesLeft.init(minute:hour:)) { ($0.minute, $0.hour) }
     }
 }
 
-extension DeviceAllowance: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(messages: try reader.take(), upstream: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(messages)
-        writer.put(upstream)
+extension DeviceAllowance: ListedFields {
+    static var fieldList: some FieldListing<DeviceAllowance> {
+        FieldList(DeviceAllowance.init(messages:upstream:)) { ($0.messages, $0.upstream) }
     }
 }
 

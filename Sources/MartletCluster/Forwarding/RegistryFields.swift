@@ -8,65 +8,36 @@ import MartletBase
 import MartletEngine
 import MartletRows
 
-extension NewKey: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(id: try reader.take(), name: try reader.take(), digest: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(id)
-        writer.put(name)
-        writer.put(digest)
+extension NewKey: ListedFields {
+    static var fieldList: some FieldListing<NewKey> {
+        FieldList(NewKey.init(id:name:digest:)) { ($0.id, $0.name, $0.digest) }
     }
 }
 
-extension NewServiceAccountKey: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(
-            id: try reader.take(), name: try reader.take(), clientEmail: try reader.take(),
-            publicKey: try reader.takeBytes())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(id)
-        writer.put(name)
-        writer.put(clientEmail)
-        writer.put(bytes: publicKey)
+extension NewServiceAccountKey: ListedFields {
+    static var fieldList: some FieldListing<NewServiceAccountKey> {
+        FieldList(NewServiceAccountKey.init(id:name:clientEmail:publicKey:)) {
+            ($0.id, $0.name, $0.clientEmail, $0.publicKey)
+        }
     }
 }
 
-extension NewTicketKey: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(
-            id: try reader.take(), name: try reader.take(), algorithm: try reader.take(),
-            material: try reader.takeBytes())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(id)
-        writer.put(name)
-        writer.put(algorithm)
-        writer.put(bytes: material)
+extension NewTicketKey: ListedFields {
+    static var fieldList: some FieldListing<NewTicketKey> {
+        FieldList(NewTicketKey.init(id:name:algorithm:material:)) {
+            ($0.id, $0.name, $0.algorithm, $0.material)
+        }
     }
 }
 
-extension NewInstance: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(
-            project: try reader.take(), app: try reader.take(), platform: try reader.take(),
-            token: try reader.take(), keyDigest: try reader.take(), proof: try reader.take(),
-            channel: try reader.take(), bridging: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(project)
-        writer.put(app)
-        writer.put(platform)
-        writer.put(token)
-        writer.put(keyDigest)
-        writer.put(proof)
-        writer.put(channel)
-        writer.put(bridging)
+extension NewInstance: ListedFields {
+    static var fieldList: some FieldListing<NewInstance> {
+        FieldList(NewInstance.init(project:app:platform:token:keyDigest:proof:channel:bridging:)) {
+            (
+                $0.project, $0.app, $0.platform, $0.token, $0.keyDigest, $0.proof, $0.channel,
+                $0.bridging
+            )
+        }
     }
 }
 
@@ -155,25 +126,15 @@ extension RegistryChange: FieldCoding {
 
 // MARK: Topics
 
-extension TopicChangeResult.Failure: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(index: try reader.take(), word: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(index)
-        writer.put(word)
+extension TopicChangeResult.Failure: ListedFields {
+    static var fieldList: some FieldListing<TopicChangeResult.Failure> {
+        FieldList(TopicChangeResult.Failure.init(index:word:)) { ($0.index, $0.word) }
     }
 }
 
-extension TopicChangeResult: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(successCount: try reader.take(), failures: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(successCount)
-        writer.put(failures)
+extension TopicChangeResult: ListedFields {
+    static var fieldList: some FieldListing<TopicChangeResult> {
+        FieldList(TopicChangeResult.init(successCount:failures:)) { ($0.successCount, $0.failures) }
     }
 }
 

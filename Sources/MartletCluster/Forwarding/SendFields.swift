@@ -71,24 +71,17 @@ extension SendCommand: FieldCoding {
     }
 }
 
-extension UpstreamCommand: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(
-            project: try reader.take(), ordinal: try reader.take(), holder: try reader.take(),
-            target: try reader.take(), messageID: try reader.take(),
-            timeToLiveSeconds: try reader.take(), body: try reader.takeBytes(),
-            size: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(project)
-        writer.put(ordinal)
-        writer.put(holder)
-        writer.put(target)
-        writer.put(messageID)
-        writer.put(timeToLiveSeconds)
-        writer.put(bytes: body)
-        writer.put(size)
+extension UpstreamCommand: ListedFields {
+    static var fieldList: some FieldListing<UpstreamCommand> {
+        FieldList(
+            UpstreamCommand.init(
+                project:ordinal:holder:target:messageID:timeToLiveSeconds:body:size:)
+        ) {
+            (
+                $0.project, $0.ordinal, $0.holder, $0.target, $0.messageID, $0.timeToLiveSeconds,
+                $0.body, $0.size
+            )
+        }
     }
 }
 
@@ -153,58 +146,32 @@ extension Acknowledgement: FieldCoding {
     }
 }
 
-extension Acknowledgement.Departure: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(
-            connectionNumber: try reader.take(), position: try reader.take(),
-            throttleFull: try reader.take(), seen: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(connectionNumber)
-        writer.put(position)
-        writer.put(throttleFull)
-        writer.put(seen)
+extension Acknowledgement.Departure: ListedFields {
+    static var fieldList: some FieldListing<Acknowledgement.Departure> {
+        FieldList(Acknowledgement.Departure.init(connectionNumber:position:throttleFull:seen:)) {
+            ($0.connectionNumber, $0.position, $0.throttleFull, $0.seen)
+        }
     }
 }
 
-extension Acknowledgement.Skipped: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(through: try reader.take(), at: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(through)
-        writer.put(at)
+extension Acknowledgement.Skipped: ListedFields {
+    static var fieldList: some FieldListing<Acknowledgement.Skipped> {
+        FieldList(Acknowledgement.Skipped.init(through:at:)) { ($0.through, $0.at) }
     }
 }
 
-extension SentCount: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(
-            project: try reader.take(), sequence: try reader.take(), app: try reader.take(),
-            count: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(project)
-        writer.put(sequence)
-        writer.put(app)
-        writer.put(count)
+extension SentCount: ListedFields {
+    static var fieldList: some FieldListing<SentCount> {
+        FieldList(SentCount.init(project:sequence:app:count:)) {
+            ($0.project, $0.sequence, $0.app, $0.count)
+        }
     }
 }
 
-extension DayCount: FieldCoding {
-    init(from reader: inout FieldReader) throws(ForwardingError) {
-        self.init(
-            project: try reader.take(), day: try reader.take(), app: try reader.take(),
-            counts: try reader.take())
-    }
-
-    func write(to writer: inout FieldWriter) {
-        writer.put(project)
-        writer.put(day)
-        writer.put(app)
-        writer.put(counts)
+extension DayCount: ListedFields {
+    static var fieldList: some FieldListing<DayCount> {
+        FieldList(DayCount.init(project:day:app:counts:)) {
+            ($0.project, $0.day, $0.app, $0.counts)
+        }
     }
 }
