@@ -179,6 +179,11 @@ public struct OutgoingVariant: Sendable, Hashable {
         self.body = body
         self.size = size
     }
+
+    /// All fields. Every format of bytes takes them apart, so a new field does not compile until each says what it does.
+    package var fields:
+        (PlatformSet, Lifespan, MessagePriority, CollapseKey, String?, [UInt8], MessageSize)
+    { (platforms, lifespan, priority, collapse, restrictedPackageName, body, size) }
 }
 
 /// MSG-3: what a project's limit bounds of a message, in bytes.

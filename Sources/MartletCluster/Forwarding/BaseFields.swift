@@ -204,12 +204,7 @@ extension OutgoingVariant: ListedFields {
         FieldList(
             OutgoingVariant.init(
                 platforms:lifespan:priority:collapse:restrictedPackageName:body:size:)
-        ) {
-            (
-                $0.platforms, $0.lifespan, $0.priority, $0.collapse, $0.restrictedPackageName,
-                $0.body, $0.size
-            )
-        }
+        ) { $0.fields }
     }
 }
 

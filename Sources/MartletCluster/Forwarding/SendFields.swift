@@ -58,13 +58,17 @@ extension SendCommand: FieldCoding {
     }
 
     func write(to writer: inout FieldWriter) {
+        let (
+            target, variants, validateOnly, asksAllowance, options, key, attempt, sendAt,
+            notReceived
+        ) = fields
         writer.put(
             byte: (validateOnly ? Flag.validateOnly : 0)
                 | (asksAllowance ? Flag.asksAllowance : 0)
                 | options.flags(in: .forwarded))
         writer.put(target)
         writer.put(list: variants)
-        writer.put(idempotencyKey)
+        writer.put(key)
         writer.put(sendAt)
         writer.put(notReceived)
         writer.put(attempt)

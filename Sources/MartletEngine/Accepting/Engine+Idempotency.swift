@@ -89,28 +89,31 @@ extension SendCommand {
                 for target in targets { addTarget(target) }
             }
         }
+        // The key and the attempt find the answer, and a check asks for the same message.
+        let (target, variants, _, _, options, _, _, sendAt, notReceived) = fields
         addTarget(target)
         if let notReceived { add("n\(notReceived)".utf8) }
         if let sendAt { add("@\(sendAt.millisecondsSince1970)".utf8) }
         let flags = options.flags(in: .digest)
         if flags != 0 { add(CollectionOfOne(flags)) }
         for variant in variants {
-            add([variant.platforms.rawValue, variant.priority.rawValue])
-            switch variant.lifespan {
+            let (platforms, lifespan, priority, collapse, name, body, _) = variant.fields
+            add([platforms.rawValue, priority.rawValue])
+            switch lifespan {
             case .seconds(let seconds): add("s\(seconds)".utf8)
             case .until(let end): add("u\(end.millisecondsSince1970)".utf8)
             // Without a time to live the sender means the project's longest; earlier programs wrote it as 28 days.
             case .longest: add("s\(Limits.timeToLiveSecondsMax)".utf8)
             }
-            switch variant.collapse {
+            switch collapse {
             case .none: add([0])
             case .app: add([1])
             case .named(let key): add("k\(key)".utf8)
             case .opaque(let topic): add("o\(topic ?? "")".utf8)
             }
-            add((variant.restrictedPackageName ?? "").utf8)
-            add("\(variant.body.count)".utf8)
-            add(variant.body)
+            add((name ?? "").utf8)
+            add("\(body.count)".utf8)
+            add(body)
         }
         return hash
     }

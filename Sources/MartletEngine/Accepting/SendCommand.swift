@@ -52,6 +52,19 @@ package struct SendCommand: Sendable {
         self.notReceived = notReceived
     }
 
+    /// All fields. Every format of bytes takes them apart, so a new field does not compile until each says what it does.
+    package var fields:
+        (
+            Target, [OutgoingVariant], validateOnly: Bool, asksAllowance: Bool, MessageOptions,
+            idempotencyKey: String?, SendAttempt?, sendAt: Instant?, notReceived: UInt64?
+        )
+    {
+        (
+            target, variants, validateOnly, asksAllowance, options, idempotencyKey, attempt, sendAt,
+            notReceived
+        )
+    }
+
     /// The platforms whose instances get the message with this time to live (TTL-1).
     func platforms(with lifespan: Lifespan) -> PlatformSet {
         variants.indices.reduce(into: []) { platforms, index in

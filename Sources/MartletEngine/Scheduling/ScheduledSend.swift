@@ -21,15 +21,16 @@ enum ScheduledSend {
     private static let notReceivedFlag: UInt8 = 1 << 1
 
     static func bytes(of message: SendCommand, to addressees: Addressees) -> [UInt8] {
+        // A check does not wait. The kept answer and the time have rows of their own.
+        let (target, variants, _, _, options, _, _, _, notReceived) = message.fields
         var writer = RecordWriter()
         writer.append(version)
-        write(message.target, to: &writer)
+        write(target, to: &writer)
         writer.append(
-            message.options.flags(in: .waiting)
-                | (message.notReceived != nil ? notReceivedFlag : 0))
-        if let number = message.notReceived { writer.append(number) }
-        writer.append(UInt8(message.variants.count))
-        for variant in message.variants { write(variant, to: &writer) }
+            options.flags(in: .waiting) | (notReceived != nil ? notReceivedFlag : 0))
+        if let notReceived { writer.append(notReceived) }
+        writer.append(UInt8(variants.count))
+        for variant in variants { write(variant, to: &writer) }
         writer.append(UInt32(addressees.inOrder.count))
         for addressee in addressees.inOrder {
             writer.append(addressee == nil ? 0 : 1 as UInt8)
@@ -62,9 +63,11 @@ enum ScheduledSend {
             writer.append(kind)
             writer.append(bytes: text.utf8)
         }
-        writer.append(variant.platforms.rawValue)
-        writer.append(variant.priority.rawValue)
-        switch variant.lifespan {
+        // The size was checked at acceptance.
+        let (platforms, lifespan, priority, collapse, name, body, _) = variant.fields
+        writer.append(platforms.rawValue)
+        writer.append(priority.rawValue)
+        switch lifespan {
         case .seconds(let seconds):
             writer.append(0 as UInt8)
             writer.append(Int64(seconds))
@@ -73,14 +76,14 @@ enum ScheduledSend {
             writer.append(end.millisecondsSince1970)
         case .longest: invariantFailure("A message waits with the end of its life.")
         }
-        switch variant.collapse {
+        switch collapse {
         case .none: put(0)
         case .app: put(1)
         case .named(let key): put(2, key)
         case .opaque(let topic): put(3, topic ?? "")
         }
-        if let name = variant.restrictedPackageName { put(1, name) } else { put(0) }
-        writer.append(bytes: variant.body)
+        if let name { put(1, name) } else { put(0) }
+        writer.append(bytes: body)
     }
 
     static func message(_ bytes: [UInt8]) throws(StorageError) -> SendCommand {
