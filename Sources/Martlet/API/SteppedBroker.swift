@@ -189,7 +189,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
     /// - Parameter observe: called by the sending loop for each message that is not stored, before the first
     ///   delivery.
     package func observeLive(_ observe: @escaping (Command, Outcome) -> Void) {
-        for number in contexts.indices { loops[number].observeLive = observe }
+        for number in contexts.indices { loops[number].live.observe = observe }
     }
 
     /// Answers the waiting questions.

@@ -146,32 +146,3 @@ struct ChannelPrefixes: ~Copyable {
         return iovec(iov_base: bytes.baseAddress! + (end - count), iov_len: count)
     }
 }
-
-/// Places for apps, numbered after the places of the transport's connections.
-struct AppPlaces {
-    private var free: [UInt32] = []
-    private var next: UInt32
-    private let end: UInt32
-    private var generation: UInt32 = 0
-
-    init(from: Int, to: Int) {
-        next = UInt32(from)
-        end = UInt32(to)
-    }
-
-    mutating func take() -> ConnectionID? {
-        let place: UInt32
-        if let used = free.popLast() {
-            place = used
-        } else if next < end {
-            place = next
-            next += 1
-        } else {
-            return nil
-        }
-        generation &+= 1
-        return ConnectionID(index: place, generation: generation)
-    }
-
-    mutating func giveBack(_ place: UInt32) { free.append(place) }
-}

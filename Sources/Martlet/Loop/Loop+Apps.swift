@@ -19,7 +19,7 @@ extension Loop where Kernel: ~Copyable {
         guard connection.pointee.isApp, let carriage = connection.pointee.carriage else {
             return connection
         }
-        return connections + Int(carriage.connection.index)
+        return places[carriage.connection.index]
     }
 
     /// Bytes queued for a connection. For a connection of several apps: the bytes of its longest queue.
@@ -65,25 +65,20 @@ extension Loop where Kernel: ~Copyable {
         guard !isHello else {
             throw MartletError(.protocolViolation, "HELLO comes on a channel that is free.")
         }
-        let app = connections + Int(place)
+        let app = places[place]
         return app.pointee.phase.isReading ? app : nil
     }
 
     private mutating func openApp(
         _ carriage: Carriage, _ connection: UnsafeMutablePointer<Connection>
     ) -> UnsafeMutablePointer<Connection>? {
-        guard let id = appPlaces.take() else {
+        guard let id = places.forApp() else {
             refuseApp(on: carriage.heard, connection)
             return nil
         }
-        let index = Int(id.index)
-        let app = connections + index
-        app.initialize(
-            to: Connection(
-                id: id, channel: carriage.heard, on: connection.pointee, now: lastTick))
-        isOccupied[index] = true
-        placesChanged &+= 1
-        highestIndex = max(highestIndex, index)
+        let app = places.take(
+            Connection(
+                id: id, channel: carriage.heard, on: connection.pointee, now: time.second))
         delivery.open(id.index)
         carriage.attach(id.index, channel: carriage.heard)
         return app
@@ -96,7 +91,7 @@ extension Loop where Kernel: ~Copyable {
         let refusal = MartletError(
             .resourceExhausted, "The broker has no room for more apps; connect again.",
             retryDelayMilliseconds: context.configuration.reconnectDelayMilliseconds)
-        let bytes = writer.encode([
+        let bytes = output.encode([
             .channel(ChannelSelection(number: channel)),
             .error(ErrorFrame(correlation: 0, error: refusal)), .detached(Detached()),
             .channel(ChannelSelection(number: 0)),
@@ -111,7 +106,7 @@ extension Loop where Kernel: ~Copyable {
     mutating func leave(_ connection: UnsafeMutablePointer<Connection>) {
         delivery.detach(connection.pointee.id.index, now: context.clock())
         connection.pointee.phase = .finishing
-        connection.pointee.since = lastTick
+        connection.pointee.since = time.second
         if !connection.pointee.isApp { transport.pauseReceive(connection.pointee.id) }
         closeIfDone(connection)
     }
@@ -131,8 +126,8 @@ extension Loop where Kernel: ~Copyable {
     mutating func endApps(_ carriage: Carriage) {
         for app in carriage.apps {
             delivery.detach(app.place, now: context.clock())
-            connections[Int(app.place)].phase = .lingering
-            endedApps.append(app.place)
+            places[app.place].pointee.phase = .lingering
+            places.endedApps.append(app.place)
         }
     }
 
@@ -148,7 +143,7 @@ extension Loop where Kernel: ~Copyable {
             endApp(connection, carriage)
         }
         if connection.pointee.phase == .lingering {
-            endedApps.append(connection.pointee.id.index)
+            places.endedApps.append(connection.pointee.id.index)
         }
     }
 
@@ -156,16 +151,17 @@ extension Loop where Kernel: ~Copyable {
     /// pointer to an app is in use.
     mutating func releaseApps() {
         var ended: [UInt32] = []
-        swap(&ended, &endedApps)
+        swap(&ended, &places.endedApps)
         for place in ended {
-            let app = connections + Int(place)
-            guard isOccupied[Int(place)], app.pointee.phase == .lingering,
+            let app = places[place]
+            guard places.isTaken(place), app.pointee.phase == .lingering,
                 delivery.queuedBytes(place) == 0, let carriage = app.pointee.carriage
             else { continue }
             let connection = carrier(of: app)
             connection.pointee.outstanding -= app.pointee.outstanding
             connection.pointee.requestBytes -= app.pointee.requestBytes
-            carriage.remove(place, wasWelcomed: app.pointee.principal.holder != nil, now: lastTick)
+            carriage.remove(
+                place, wasWelcomed: app.pointee.principal.holder != nil, now: time.second)
             release(place)
             if carriage.refusedCount > Carriage.refusedMax, connection.pointee.phase == .open {
                 fail(
@@ -184,12 +180,8 @@ extension Loop where Kernel: ~Copyable {
     mutating func release(_ place: UInt32) {
         delivery.close(place, now: context.clock())
         newcomerEnded(place)
-        (connections + Int(place)).deinitialize(count: 1)
-        isOccupied[Int(place)] = false
-        if !unheard.isEmpty { unheard[place] = nil }
-        placesChanged &+= 1
-        appPlaces.giveBack(place)
-        while highestIndex >= 0, !isOccupied[highestIndex] { highestIndex -= 1 }
+        silence.end(place)
+        places.free(place)
     }
 
     // MARK: Sending
@@ -200,16 +192,16 @@ extension Loop where Kernel: ~Copyable {
         into free: UnsafeMutableBufferPointer<iovec>
     ) {
         let index = connection.pointee.id.index
-        connection.pointee.sendBegan = lastTick
+        connection.pointee.sendBegan = time.second
         guard carriage.begin(index, channel: connection.pointee.channel) else { return }
         var count = 0
-        if let prefix = carriage.prefix(prefixes) {
+        if let prefix = carriage.prefix(output.prefixes) {
             free[0] = prefix
             count = 1
         }
         count += delivery.gather(
             index, into: UnsafeMutableBufferPointer(rebasing: free[count...]))
-        vectorsUsed += count
+        output.use(count)
         transport.send(
             carriage.connection, vectors: UnsafeBufferPointer(rebasing: free[..<count]))
     }
@@ -223,7 +215,7 @@ extension Loop where Kernel: ~Copyable {
         for other in waiting { delivery.sendAgain(other) }
         delivery.sent(place, byteCount: left)
         if left > 0 { newcomerLeft(place) }
-        closeIfDone(connections + Int(place))
+        closeIfDone(places[place])
     }
 
     // MARK: Time
@@ -236,7 +228,7 @@ extension Loop where Kernel: ~Copyable {
 
     /// Whether an app of the connection waits for its registration.
     func awaitsWelcome(_ carriage: Carriage) -> Bool {
-        carriage.apps.contains { connections[Int($0.place)].phase == .awaitingWelcome }
+        carriage.apps.contains { places[$0.place].pointee.phase == .awaitingWelcome }
     }
 
     /// Whether a connection of several apps has been without an app for longer than a handshake may take. A refused app
@@ -244,7 +236,7 @@ extension Loop where Kernel: ~Copyable {
     func isDeserted(_ connection: UnsafeMutablePointer<Connection>, _ now: UInt32) -> Bool {
         guard let carriage = connection.pointee.carriage else { return false }
         let hasDevice = carriage.apps.contains {
-            connections[Int($0.place)].principal.holder != nil
+            places[$0.place].pointee.principal.holder != nil
         }
         guard !hasDevice, !awaitsWelcome(carriage) else { return false }
         return now &- carriage.emptySince > context.configuration.handshakeSeconds

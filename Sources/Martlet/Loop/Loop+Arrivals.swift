@@ -14,11 +14,11 @@ extension Loop where Kernel: ~Copyable {
     /// without work sleeps instead.
     mutating func awaitArrivals() {
         guard transport.hasArrivals else { return }
-        let wait = arrivalWaits.next(afterSends: turnSends)
+        let wait = pace.arrivalWaits.next(afterSends: pace.turnSends)
         guard wait > 0 else { return }
         let count = transport.arrivalCount
         let end = SystemClock.monotonicNanoseconds() + UInt64(wait)
         repeat { submitAndWait(0) } while SystemClock.monotonicNanoseconds() < end
-        arrivalWaits.ended(hasBrought: transport.arrivalCount != count)
+        pace.arrivalWaits.ended(hasBrought: transport.arrivalCount != count)
     }
 }

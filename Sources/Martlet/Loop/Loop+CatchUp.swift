@@ -15,7 +15,7 @@ extension Loop where Kernel: ~Copyable {
     /// Reads mailboxes of sessions that are behind.
     /// - Returns: the number of mailboxes read.
     mutating func catchUp() -> Int {
-        guard delivery.hasDueReadings, hasRoomForFrames, context.monotonic() >= catchUpResumes
+        guard delivery.hasDueReadings, hasRoomForFrames, context.monotonic() >= pace.catchUpResumes
         else {
             return 0
         }
@@ -26,20 +26,20 @@ extension Loop where Kernel: ~Copyable {
             try store.read { (transaction) throws in
                 var log = try SharedLog(transaction)
                 var used = 0
-                var bound = Self.catchUpCostPerTurnAlone
+                var bound = Pace.catchUpCostPerTurnAlone
                 defer {
                     endSharing(log)
                     delivery.releaseShared()
-                    if used >= bound, bound == Self.catchUpCostPerTurn { pauseCatchUp() }
+                    if used >= bound, bound == Pace.catchUpCostPerTurn { pauseCatchUp() }
                 }
                 while used < bound, hasRoomForFrames, let reading = delivery.nextReading() {
                     readCount += 1
                     let index = reading.index
                     let project = reading.owner.project
                     if delivery.hasOthers(than: project, now: now) {
-                        bound = Self.catchUpCostPerTurn
+                        bound = Pace.catchUpCostPerTurn
                     }
-                    var cost = Self.catchUpCostPerReading
+                    var cost = Pace.catchUpCostPerReading
                     defer {
                         used += cost
                         delivery.chargeReading(cost, of: project)
@@ -54,13 +54,13 @@ extension Loop where Kernel: ~Copyable {
             }
         } catch {
             context.logger.error("a mailbox could not be read", metadata: ["error": "\(error)"])
-            catchUpResumes = context.monotonic() + Self.catchUpRestMilliseconds
+            pace.catchUpResumes = context.monotonic() + Pace.catchUpRestMilliseconds
         }
         return readCount
     }
 
     private mutating func pauseCatchUp() {
-        catchUpResumes = context.monotonic() + Self.catchUpPauseMilliseconds
+        pace.catchUpResumes = context.monotonic() + Pace.catchUpPauseMilliseconds
     }
 
     /// Reads a part of a mailbox, and queues messages as far as lanes and queue allow.
@@ -98,7 +98,7 @@ extension Loop where Kernel: ~Copyable {
             try log.begin(reading.owner.project, after: reading.after)
         }
         let readBefore = log.readCount
-        let found = try log.read(reading, now: now, rowsMax: Self.mailboxRowsPerRead)
+        let found = try log.read(reading, now: now, rowsMax: Pace.mailboxRowsPerRead)
         cost += log.readCount - readBefore
         guard case .entries(let entries, let through, let isEnd) = found,
             delivery.isCertain(reading, entries: entries, isWhole: isEnd)
@@ -120,8 +120,8 @@ extension Loop where Kernel: ~Copyable {
             count += 1
         }
         let given = delivery.give(log.selected[..<count], of: log.messages, to: reading.index)
-        cost += (entries + given) / Self.catchUpSharedPerCost
-        cost += (roomBefore - room) / Self.catchUpBytesPerCost
+        cost += (entries + given) / Pace.catchUpSharedPerCost
+        cost += (roomBefore - room) / Pace.catchUpBytesPerCost
         guard given == log.selectedCount else { return true }
         let last =
             isEnd ? try transaction.projects.lastSequence(of: reading.owner.project) : through
@@ -144,14 +144,14 @@ extension Loop where Kernel: ~Copyable {
         let owner = reading.owner
         let last = try transaction.projects.lastSequence(of: owner.project)
         let scan = try transaction.log.forEachLogged(
-            for: owner, after: reading.after, rowsMax: Self.mailboxRowsPerRead
+            for: owner, after: reading.after, rowsMax: Pace.mailboxRowsPerRead
         ) { reading.add($0) }
         switch scan {
         case .end(let rowCount):
             cost += rowCount
             return delivery.finish(reading, through: last, now: now)
         case .paused(let through):
-            cost += Self.mailboxRowsPerRead
+            cost += Pace.mailboxRowsPerRead
             return delivery.pause(reading, through: through, now: now)
         }
     }
@@ -164,7 +164,7 @@ extension Loop where Kernel: ~Copyable {
             switch step {
             case .deleted(let through, let count):
                 guard delivery.hasRoom(plan.index) else { return }
-                let frame = writer.encode(
+                let frame = output.encode(
                     .deleted(Deleted(streamID: through.rawValue, count: count)))
                 delivery.reserve(frame.count, .direct).copyBytes(from: frame)
                 guard

@@ -24,7 +24,7 @@ extension Loop where Kernel: ~Copyable {
         delivery.detach(connection.pointee.id.index, now: context.clock())
         leaveUpstream(connection)
         connection.pointee.phase = .closing
-        connection.pointee.since = lastTick
+        connection.pointee.since = time.second
         if !connection.pointee.isApp { transport.pauseReceive(connection.pointee.id) }
         send(.error(ErrorFrame(correlation: 0, error: error)), to: connection)
         if let carriage = connection.pointee.carriage {
@@ -69,14 +69,14 @@ extension Loop where Kernel: ~Copyable {
     /// Ends the loop's side of a connection without unsent frames, and waits for the peer's end.
     mutating func linger(_ connection: UnsafeMutablePointer<Connection>) {
         // When places are scarce, a connection without unsent frames gives up its place at once.
-        guard !connection.pointee.hasEnded, isDraining || !isScarce else {
+        guard !connection.pointee.hasEnded, ending.isDraining || !isScarce else {
             close(connection)
             return
         }
         delivery.detach(connection.pointee.id.index, now: context.clock())
         if let carriage = connection.pointee.carriage { endApps(carriage) }
         connection.pointee.phase = .lingering
-        connection.pointee.since = lastTick
+        connection.pointee.since = time.second
         connection.pointee.isPaused = false
         connection.pointee.backlog = []
         transport.endSending(connection.pointee.id)
@@ -97,22 +97,21 @@ extension Loop where Kernel: ~Copyable {
         connection.pointee.phase = .closed
         delivery.detach(connection.pointee.id.index, now: context.clock())
         for app in connection.pointee.carriage?.apps ?? [] {
-            connections[Int(app.place)].phase = .closed
+            places[app.place].pointee.phase = .closed
             delivery.detach(app.place, now: context.clock())
         }
-        closingCount += 1
+        places.closingCount += 1
         transport.close(connection.pointee.id)
     }
 
     // MARK: Draining
 
     mutating func beginDraining() {
-        isDraining = true
-        drainBegan = lastTick
+        ending.drain(time.second)
         transport.stopAccepting()
         let delay = context.configuration.reconnectDelayMilliseconds
-        for index in places where isOccupied[index] {
-            let connection = connections + index
+        for index in places.taken {
+            let connection = places[index]
             guard connection.pointee.phase.isAlive, !connection.pointee.isApp else { continue }
             send(.draining(Draining(reconnectDelayMilliseconds: delay)), to: connection)
         }
@@ -121,24 +120,24 @@ extension Loop where Kernel: ~Copyable {
     /// Goes on with the end of all connections.
     /// - Returns: whether no connection is left, or the end has taken too long.
     mutating func goOnDraining(_ now: UInt32) -> Bool {
-        let isLate = now &- drainBegan >= Connection.closingSecondsMax
+        let isLate = ending.isLate(now)
         let milliseconds = context.monotonic()
         var isEmpty = true
-        for index in places where isOccupied[index] {
+        for index in places.taken {
             isEmpty = false
-            let connection = connections + index
+            let connection = places[index]
             if connection.pointee.isApp { continue }
             if isLate {
                 close(connection)
             } else if connection.pointee.phase == .lingering {
-                if milliseconds >= drainLingerUntil { close(connection) }
+                if milliseconds >= ending.lingerUntil { close(connection) }
             } else if connection.pointee.outstanding == 0,
                 queuedBytes(connection) == 0
             {
-                drainLingerUntil = milliseconds + Connection.drainLingerMilliseconds
+                ending.lingerUntil = milliseconds + Connection.drainLingerMilliseconds
                 linger(connection)
             }
         }
-        return isEmpty || now &- drainBegan >= 2 * Connection.closingSecondsMax
+        return isEmpty || ending.isLate(now, spans: 2)
     }
 }

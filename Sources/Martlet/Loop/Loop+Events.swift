@@ -34,29 +34,25 @@ extension Loop where Kernel: ~Copyable {
     }
 
     private mutating func accepted(_ id: ConnectionID) {
-        let index = Int(id.index)
-        precondition(index < connectionsMax && !isOccupied[index], "A number is given out once.")
-        (connections + index).initialize(to: Connection(id: id, now: lastTick))
-        isOccupied[index] = true
-        placesChanged &+= 1
-        highestIndex = max(highestIndex, index)
+        let connection = places.take(Connection(id: id, now: time.second))
         delivery.open(id.index)
-        meet(connections + index, from: transport.acceptedOrigin)
+        meet(connection, from: transport.acceptedOrigin)
     }
 
     /// Finds a connection; nil for an ended or closing connection.
     func connection(_ id: ConnectionID) -> UnsafeMutablePointer<Connection>? {
-        let index = Int(id.index)
-        guard isOccupied[index], connections[index].id == id, connections[index].phase != .closed
+        let connection = places[id.index]
+        guard places.isTaken(id.index), connection.pointee.id == id,
+            connection.pointee.phase != .closed
         else { return nil }
-        return connections + index
+        return connection
     }
 
     private mutating func received(_ id: ConnectionID, _ bytes: UnsafeRawBufferPointer) {
         guard let connection = connection(id), let bytes = behindProxyHeader(bytes, connection)
         else { return }
-        receivedCount &+= 1
-        if connection.pointee.phase == .open { connection.pointee.since = lastTick }
+        memory.receivedCount &+= 1
+        if connection.pointee.phase == .open { connection.pointee.since = time.second }
         if connection.pointee.phase == .lingering {
             linger(connection, over: bytes.count)
         } else if connection.pointee.isPaused {
@@ -79,7 +75,7 @@ extension Loop where Kernel: ~Copyable {
             while connection.pointee.phase.isReading, !mustPause(connection),
                 let frame = try connection.pointee.splitter.next(from: &chunk)
             {
-                servedBytes = frame.body.count
+                memory.servedBytes = frame.body.count
                 hasServed = true
                 let said = try ClientFrame.decode(type: frame.type, body: frame.body)
                 if let carriage = connection.pointee.carriage {
@@ -94,7 +90,7 @@ extension Loop where Kernel: ~Copyable {
         if !connection.pointee.splitter.isInsideFrame {
             connection.pointee.frameSince = nil
         } else if hasServed || connection.pointee.frameSince == nil {
-            connection.pointee.frameSince = lastTick
+            connection.pointee.frameSince = time.second
         }
         if connection.pointee.phase.isReading, mustPause(connection) {
             connection.pointee.isPaused = true
@@ -134,8 +130,8 @@ extension Loop where Kernel: ~Copyable {
         else { return }
         connection.pointee.isPaused = false
         // The peer could not send the rest of a frame meanwhile.
-        if connection.pointee.frameSince != nil { connection.pointee.frameSince = lastTick }
-        if connection.pointee.phase == .open { connection.pointee.since = lastTick }
+        if connection.pointee.frameSince != nil { connection.pointee.frameSince = time.second }
+        if connection.pointee.phase == .open { connection.pointee.since = time.second }
         var backlog: [UInt8] = []
         swap(&backlog, &connection.pointee.backlog)
         backlog.withUnsafeBytes { take($0, from: connection) }
@@ -149,7 +145,7 @@ extension Loop where Kernel: ~Copyable {
     }
 
     private mutating func sent(_ id: ConnectionID, _ byteCount: Int, _ errno: Int32) {
-        if let carriage = connections[Int(id.index)].carriage {
+        if let carriage = places[id.index].pointee.carriage {
             sent(carriage, byteCount: byteCount)
         } else {
             delivery.sent(id.index, byteCount: byteCount)
@@ -162,7 +158,7 @@ extension Loop where Kernel: ~Copyable {
             resumeIfDrained(connection)
             if connection.pointee.receiptsWait, delivery.hasRoom(id.index) {
                 connection.pointee.receiptsWait = false
-                receiptsDue.append(id)
+                listeners.receiptsDue.append(id)
             }
             sendUpstream(to: connection.pointee.upstreamListener)
             closeIfDone(connection)
@@ -184,44 +180,41 @@ extension Loop where Kernel: ~Copyable {
             // Apps without an answer to their registration end now. The requests of other apps are still
             // answered.
             for app in connection.pointee.carriage?.apps ?? []
-            where connections[Int(app.place)].phase == .awaitingWelcome {
-                leave(connections + Int(app.place))
+            where places[app.place].pointee.phase == .awaitingWelcome {
+                leave(places[app.place])
             }
             resumeIfDrained(connection)
             return
         }
         // After its last frame a peer may still wait for answers, but takes no more messages.
         connection.pointee.phase = .finishing
-        connection.pointee.since = lastTick
+        connection.pointee.since = time.second
         delivery.detach(id.index, now: context.clock())
         leaveUpstream(connection)
         for app in connection.pointee.carriage?.apps ?? []
-        where connections[Int(app.place)].phase.isReading {
-            leave(connections + Int(app.place))
+        where places[app.place].pointee.phase.isReading {
+            leave(places[app.place])
         }
         closeIfDone(connection)
     }
 
     private mutating func closed(_ id: ConnectionID) {
-        let index = Int(id.index)
-        guard isOccupied[index] else { return }
-        closingCount -= 1
-        for app in connections[index].carriage?.apps ?? [] { release(app.place) }
+        guard places.isTaken(id.index) else { return }
+        let connection = places[id.index]
+        places.closingCount -= 1
+        for app in connection.pointee.carriage?.apps ?? [] { release(app.place) }
         delivery.close(id.index, now: context.clock())
         newcomerEnded(id.index)
-        context.requestMemory.giveBack(connections[index].unfinished)
-        if !unheard.isEmpty { unheard[id.index] = nil }
+        context.requestMemory.giveBack(connection.pointee.unfinished)
+        silence.end(id.index)
         forget(id.index)
-        stopListening(connections + index)
-        leaveUpstream(connections + index)
-        if case .sender(let project) = connections[index].principal {
+        stopListening(connection)
+        leaveUpstream(connection)
+        if case .sender(let project) = connection.pointee.principal {
             context.quotas.senderLeft(project)
             senders[id.index] = nil
         }
-        (connections + index).deinitialize(count: 1)
-        isOccupied[index] = false
-        placesChanged &+= 1
-        while highestIndex >= 0, !isOccupied[highestIndex] { highestIndex -= 1 }
+        places.free(id.index)
     }
 
     // MARK: Time
@@ -231,25 +224,25 @@ extension Loop where Kernel: ~Copyable {
     /// seconds is over when more than N seconds are counted: between N and N + 1 seconds after its beginning.
     mutating func tick(_ now: UInt32) {
         let configuration = context.configuration
-        takeLimits()
-        receiptsDue += receiptsUnread
-        receiptsUnread.removeAll()
+        limits.take(context.committer.limits, loopCount: context.loopCount)
+        listeners.receiptsDue += listeners.receiptsUnread
+        listeners.receiptsUnread.removeAll()
         goOnWithUpstream()
         countReceives()
         sendConfirmations()
         endExpiredSenders()
         endHeldRefusals()
-        if !helloHeld.isEmpty { lookAgain() }
+        if !hellos.held.isEmpty { lookAgain() }
         if context.number == 0, let tls = context.tls {
             certificateWatch.look(tls.current.validity, at: context.clock())
         }
         undoAgain()
         makeRoom()
         logStrangers(now)
-        if !unheard.isEmpty { forgetHeard() }
+        if !silence.unheard.isEmpty { forgetHeard() }
         askForAnotherDoor()
-        for index in places where isOccupied[index] {
-            let connection = connections + index
+        for index in places.taken {
+            let connection = places[index]
             let inPhase = now &- connection.pointee.since
             if isStuck(connection),
                 now &- connection.pointee.sendBegan > Connection.sendSecondsMax
@@ -257,7 +250,7 @@ extension Loop where Kernel: ~Copyable {
                 close(connection)
                 continue
             }
-            if hasDoor { noteIfUnheard(connection) }
+            if silence.hasDoor { noteIfUnheard(connection) }
             if connection.pointee.isApp {
                 tickApp(connection, now)
                 continue

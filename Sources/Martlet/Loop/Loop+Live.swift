@@ -15,6 +15,17 @@ import MartletTransport
 import MartletWire
 import Synchronization
 
+/// TTL-2: sends messages that are not stored.
+struct LiveOutbox {
+    var sender: LiveSender
+    /// The fanouts for the other loops, handed over once a turn.
+    var forOthers: [Fanout] = []
+    /// OPS-7: the bytes of `forOthers`, which bound a frame to other nodes.
+    var bytesForOthers = 0
+    /// Called for each message that is not stored, if an owner steps the loop.
+    var observe: ((Command, Outcome) -> Void)?
+}
+
 extension Loop where Kernel: ~Copyable {
     mutating func sendLive(
         _ message: SendCommand, in project: ProjectNumber, _ correlation: UInt32,
@@ -25,13 +36,13 @@ extension Loop where Kernel: ~Copyable {
             let store = context.store
             let inProgressCount = delivery.nowOrNeverCount(of: project)
             outcome = try store.read { (transaction) throws(StorageError) in
-                try live.send(
+                try live.sender.send(
                     message, in: project, inProgressCount: inProgressCount, now: now, transaction)
             }
         } catch {
             throw .unreadable(error)
         }
-        observeLive?(.send(project: project, message: message), outcome)
+        live.observe?(.send(project: project, message: message), outcome)
         switch outcome {
         case .accepted(let acceptance, let fanouts):
             context.committer.acceptedCount.add(1, ordering: .relaxed)
@@ -54,17 +65,17 @@ extension Loop where Kernel: ~Copyable {
             first.progress, loops: isForOthers ? loopCount : 1, isForNodes: isForOthers, at: now)
         for fanout in fanouts { begin(fanout) }
         guard isForOthers else { return }
-        liveForOthers += fanouts
+        live.forOthers += fanouts
         guard let node = context.committer.node else { return }
-        for fanout in fanouts { liveBytesForOthers += fanout.byteCount }
-        if liveBytesForOthers > node.liveFrameBytes { handOverLive() }
+        for fanout in fanouts { live.bytesForOthers += fanout.byteCount }
+        if live.bytesForOthers > node.liveFrameBytes { handOverLive() }
     }
 
     /// Hands the turn's live fanouts to the other nodes and loops. A loop with too many waiting messages is left out.
     mutating func handOverLive() {
         var fanouts: [Fanout] = []
-        swap(&fanouts, &liveForOthers)
-        liveBytesForOthers = 0
+        swap(&fanouts, &live.forOthers)
+        live.bytesForOthers = 0
         context.committer.tellNodes(live: fanouts) { tellOtherLoops(fanouts) }
     }
 

@@ -8,7 +8,7 @@ import MartletBits
 import MartletDelivery
 import MartletThreads
 
-/// The beginning of a device's connection, in 24 bytes a place. Places without a device hold zeros or former values.
+/// The beginning of a device's connection, in 24 bytes a place.
 struct DeviceOrigin {
     var address: PeerAddress
     /// Seconds of the loop's clock.
@@ -29,11 +29,12 @@ extension Loop where Kernel: ~Copyable {
             guard let mine = delivery.session(of: ordinal, in: project),
                 !ConnectionNumbers.isBridge(mine.connectionNumber)
             else { return .connection(nil) }
-            let origin = origins[Int(mine.index)]
+            let origin = places.origin(of: mine.index).pointee
             return .connection(
                 LoopConnection(
                     number: mine.connectionNumber, loop: context.number, address: origin.address,
-                    seconds: Int64(seconds &- origin.since), state: origin.state,
+                    seconds: Int64(time.seconds(at: context.monotonic()) &- origin.since),
+                    state: origin.state,
                     session: delivery.look(at: mine.index)))
         }
     }

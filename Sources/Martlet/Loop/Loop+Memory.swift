@@ -20,7 +20,8 @@ extension Loop where Kernel: ~Copyable {
         _ connection: UnsafeMutablePointer<Connection>
     ) throws(MartletError) -> RequestCharge {
         let charge = RequestCharge(
-            payer: payer(connection), byteCount: servedBytes + Connection.requestOverheadBytes)
+            payer: payer(connection),
+            byteCount: memory.servedBytes + Connection.requestOverheadBytes)
         try take(charge)
         connection.pointee.outstanding += 1
         connection.pointee.requestBytes += UInt32(charge.byteCount)
@@ -104,61 +105,61 @@ extension Loop where Kernel: ~Copyable {
     static var quietReceivesMax: UInt32 { 128 }
 
     /// Whether a burst has left memory behind.
-    var hasBurst: Bool { placesChanged &- release.places >= Self.burstPlacesMin }
-    var hasSpareBuffers: Bool { release.hasSpareBuffers }
+    var hasBurst: Bool { places.changed &- memory.release.places >= Self.burstPlacesMin }
+    var hasSpareBuffers: Bool { memory.release.hasSpareBuffers }
 
     /// Gives memory back after a burst, and spare receive buffers. Called when the transport has no event.
     mutating func releaseMemory() {
-        if release.hasSpareBuffers {
-            release.hasSpareBuffers = false
+        if memory.release.hasSpareBuffers {
+            memory.release.hasSpareBuffers = false
             transport.releaseMemory()
         }
         guard hasBurst else { return }
         let now = context.monotonic()
-        if placesChanged != release.placesBefore {
-            release.placesBefore = placesChanged
-            release.changed = now
+        if places.changed != memory.release.placesBefore {
+            memory.release.placesBefore = places.changed
+            memory.release.changed = now
         }
-        guard now - release.changed >= Self.burstRestMilliseconds else { return }
-        release.places = placesChanged
-        release.receives = receivedCount
+        guard now - memory.release.changed >= Self.burstRestMilliseconds else { return }
+        memory.release.places = places.changed
+        memory.release.receives = memory.receivedCount
         transport.releaseMemory()
         delivery.releaseMemory()
-        if strangers.isEmpty { (strangers, arrivals) = ([:], PeersByAddress()) }
+        strangers.releaseMemory()
         ProcessMemory.release()
     }
 
     /// Checks once a second whether receive buffers were used by idle connections alone.
     mutating func countReceives() {
-        let inSecond = receivedCount &- release.receivesBefore
-        release.receivesBefore = receivedCount
+        let inSecond = memory.receivedCount &- memory.release.receivesBefore
+        memory.release.receivesBefore = memory.receivedCount
         guard inSecond < Self.quietReceivesMax,
-            receivedCount &- release.receives >= Self.receivesToRelease
+            memory.receivedCount &- memory.release.receives >= Self.receivesToRelease
         else { return }
-        release.receives = receivedCount
-        release.hasSpareBuffers = true
+        memory.release.receives = memory.receivedCount
+        memory.release.hasSpareBuffers = true
     }
 
     // MARK: Unread frames
 
     /// Whether the memory for unsent frames may grow.
     var hasRoomForFrames: Bool {
-        delivery.frameBytes + transport.heldBytes < frameBounds.totalMax
+        delivery.frameBytes + transport.heldBytes < limits.frames.totalMax
     }
 
     var needsMeasuring: Bool {
         let bytes = delivery.frameBytes
-        return bytes > frameBounds.perProjectMax
-            && bytes - measuredFrameBytes >= frameBounds.step
+        return bytes > limits.frames.perProjectMax
+            && bytes - memory.measuredFrameBytes >= limits.frames.step
     }
 
     /// Measures the memory of each project's frames. `freeFrames` measures every second, too.
     /// - Returns: the projects above their bound.
     mutating func measureFrames() -> [ProjectNumber] {
-        measuredFrameBytes = delivery.frameBytes
+        memory.measuredFrameBytes = delivery.frameBytes
         delivery.beginMeasuring()
-        for index in places where isOccupied[index] { delivery.measure(UInt32(index)) }
-        return delivery.endMeasuring(frameBounds)
+        for index in places.taken { delivery.measure(index) }
+        return delivery.endMeasuring(limits.frames)
     }
 
     /// Disconnects stuck readers of projects above the bound, to free frames. If all projects together are
@@ -178,12 +179,11 @@ extension Loop where Kernel: ~Copyable {
     private mutating func closeStuck(of project: ProjectNumber, _ now: UInt32) {
         var oldest: UnsafeMutablePointer<Connection>?
         var closedCount = 0
-        for index in places
-        where isOccupied[index] && isStuck(connections + index)
-            && delivery.project(of: UInt32(index)) == project
-            && connections[index].phase != .closed
+        for index in places.taken
+        where isStuck(places[index]) && delivery.project(of: index) == project
+            && places[index].pointee.phase != .closed
         {
-            let connection = connections + index
+            let connection = places[index]
             if now &- connection.pointee.sendBegan >= Connection.stuckSecondsMax {
                 closedCount += 1
                 close(connection)
@@ -202,16 +202,48 @@ extension Loop where Kernel: ~Copyable {
     }
 }
 
+/// What the loop counts to know when memory is to be measured, or given back.
+struct LoopMemory {
+    /// Bytes of the frame in service.
+    var servedBytes = 0
+    /// Bytes of all frames at the last measurement of each project's frames.
+    var measuredFrameBytes = 0
+    /// Events with bytes. The count wraps.
+    var receivedCount: UInt32 = 0
+    var release = ReleaseState()
+}
+
 /// The state in which memory was last given back.
 struct ReleaseState {
-    /// `placesChanged` and `receivedCount` of the loop when memory was last given back.
+    /// `changed` of the places and `receivedCount` when memory was last given back.
     var places: UInt32 = 0
     var receives: UInt32 = 0
-    /// `placesChanged` of the loop at the last check for a burst, and the time of its last change in
+    /// `changed` of the places at the last check for a burst, and the time of its last change in
     /// milliseconds of the monotonic clock.
     var placesBefore: UInt32 = 0
     var changed: Int64 = 0
-    /// `receivedCount` of the loop at the last tick.
+    /// `receivedCount` at the last tick.
     var receivesBefore: UInt32 = 0
     var hasSpareBuffers = false
+}
+
+/// OPS-11: the limits that a loop uses itself, taken once a second if they have changed.
+struct LoopLimits {
+    /// Bounds of the loop's frames.
+    private(set) var frames: FrameBounds
+    private(set) var fanoutsInProgressMax: Int
+    /// Changes of the limits up to the copy.
+    private var changeCount: UInt64 = 0
+
+    init(_ limits: MailboxLimits, loopCount: Int) {
+        frames = FrameBounds(limits, loopCount: loopCount)
+        fanoutsInProgressMax = limits.fanoutsInProgressMax
+    }
+
+    mutating func take(_ inForce: LimitsInForce, loopCount: Int) {
+        let count = inForce.changeCount
+        guard count != changeCount else { return }
+        self = LoopLimits(inForce.value, loopCount: loopCount)
+        changeCount = count
+    }
 }

@@ -42,16 +42,16 @@ extension Loop where Kernel: ~Copyable {
             // The departure of an ended connection was handed over already. Telling the store of a connection
             // again would revive the connection there.
             guard let connection = connection(id) else { return }
-            connection.pointee.forgetSeen(lastTick)
+            connection.pointee.forgetSeen(time.second)
             delivery.notStored(id.index)
-        case .notUndone(let newcomer): notUndone.append(newcomer)
+        case .notUndone(let newcomer): newcomers.notUndone.append(newcomer)
         case .endStrangers(let address): endStrangers(of: address)
         case .upstream(let listener, let messages): sendUpstream(messages, to: listener)
         case .rest(let isResting): rest(isResting)
         case .asked(let question, let surveys, let number):
             surveys.take(look(question), to: number)
         case .runEnded: endRun()
-        case .fresh: mustLookAgain = true
+        case .fresh: hellos.mustLookAgain = true
         case .shutDown: beginDraining()
         }
     }
@@ -63,7 +63,7 @@ extension Loop where Kernel: ~Copyable {
         case .connected(let project, let ordinal, let number):
             guard let mine = delivery.session(of: ordinal, in: project) else { return }
             if mine.connectionNumber < number {
-                replace(connections + Int(mine.index))
+                replace(places[mine.index])
                 handOverUrgent()
             } else if ConnectionNumbers.isBridge(number) {
                 // GW-11: the loop with the door's session does not know of the device's connection here.
@@ -71,25 +71,14 @@ extension Loop where Kernel: ~Copyable {
             }
         case .disconnect(let project, let ordinal, let holder):
             guard let mine = delivery.session(of: ordinal, in: project) else { return }
-            let connection = connections + Int(mine.index)
+            let connection = places[mine.index]
             // The ordinal's next holder may have connected already.
             if let holder, connection.pointee.principal.holder != holder { return }
             leave(connection)
         case .cancel(let project, let sequence): delivery.cancel(sequence, in: project)
-        case .receipts(let project): receiptsDue += listening[project] ?? []
+        case .receipts(let project): listeners.receiptsDue += listeners.byProject[project] ?? []
         case .revoked(let keyID): revoke(keyID)
         }
-    }
-
-    private mutating func settleAcknowledgements(
-        _ batch: UInt64, _ areStored: Bool, _ again: [Acknowledgement]
-    ) {
-        gathered.remove(batch)
-        if !areStored, !isDraining {
-            delivery.keep(again)
-            lastAcknowledged = context.monotonic() + Self.storeRestMilliseconds
-        }
-        delivery.acknowledgementsSettled(batch, areStored: areStored)
     }
 
     /// Sends a due CONFIRMED frame.
@@ -100,8 +89,8 @@ extension Loop where Kernel: ~Copyable {
 
     /// Sends the CONFIRMED frames for which no other send came within a tick.
     mutating func sendConfirmations() {
-        for index in delivery.takeConfirmable() where isOccupied[Int(index)] {
-            confirm(connections + Int(index))
+        for index in delivery.takeConfirmable() where places.isTaken(index) {
+            confirm(places[index])
         }
     }
 
@@ -195,9 +184,9 @@ extension Loop where Kernel: ~Copyable {
     mutating func send(_ frame: BrokerFrame, to connection: UnsafeMutablePointer<Connection>) {
         // A lingering connection sends no more frames.
         guard connection.pointee.phase != .lingering else { return }
-        var bytes = writer.encode(frame)
+        var bytes = output.encode(frame)
         if bytes.count > WireVersion.lengthBytes + Limits.brokerFrameBytesMax {
-            bytes = writer.encode(
+            bytes = output.encode(
                 .error(
                     ErrorFrame(
                         correlation: frame.correlation ?? 0,

@@ -6,7 +6,7 @@
 // possible cases, in the order of time:
 //
 //   the connection ends before the registration is on disk      the outcome finds no connection
-//   the connection ends before WELCOME is handed to the kernel  `newcomers` still has the instance
+//   the connection ends before WELCOME is handed to the kernel  `Newcomers` still has the instance
 //   the connection ends later                                   the instance stays: the token left
 //
 // Rests on Loop.
@@ -15,6 +15,14 @@ import MartletBase
 import MartletEngine
 import MartletRows
 import MartletThreads
+
+/// The instances whose tokens have not left. One whose connection has ended is unregistered, or waits for that.
+struct Newcomers {
+    /// Instances registered by this loop, by the connection's place.
+    var byPlace: [UInt32: Newcomer] = [:]
+    /// Instances that the store could not unregister.
+    var notUndone: [Newcomer] = []
+}
 
 extension Loop where Kernel: ~Copyable {
     /// Bytes kept of frames behind HELLO until WELCOME: as many as the longest frame of a device. The
@@ -28,38 +36,36 @@ extension Loop where Kernel: ~Copyable {
         guard !connection.pointee.isApp, let carriage = connection.pointee.carriage else {
             return false
         }
-        return carriage.apps.contains { connections[Int($0.place)].phase == .awaitingWelcome }
+        return carriage.apps.contains { places[$0.place].pointee.phase == .awaitingWelcome }
     }
 
     /// Notes the first bytes sent from a place's queue. WELCOME is the first frame of the queue, so the token
     /// has begun to leave.
     mutating func newcomerLeft(_ place: UInt32) {
-        if !newcomers.isEmpty { newcomers[place] = nil }
+        if !newcomers.byPlace.isEmpty { newcomers.byPlace[place] = nil }
     }
 
     /// Notes the end of a place's connection.
     mutating func newcomerEnded(_ place: UInt32) {
-        guard !newcomers.isEmpty, let newcomer = newcomers.removeValue(forKey: place) else {
-            return
-        }
+        guard !newcomers.byPlace.isEmpty,
+            let newcomer = newcomers.byPlace.removeValue(forKey: place)
+        else { return }
         undo(newcomer)
     }
 
     /// Unregisters an instance whose token has not left.
     mutating func undo(_ newcomer: Newcomer) {
-        requests.append(
-            Request(
-                command: .unregister(
-                    project: newcomer.project, ordinal: newcomer.ordinal,
-                    holder: newcomer.holder),
-                reply: .undoing(loop: context.number, newcomer)))
+        handOver.append(
+            .unregister(
+                project: newcomer.project, ordinal: newcomer.ordinal, holder: newcomer.holder),
+            .undoing(loop: context.number, newcomer))
     }
 
     /// Retries the undoing of registrations after the store has failed. Called once a second.
     mutating func undoAgain() {
-        guard !notUndone.isEmpty else { return }
+        guard !newcomers.notUndone.isEmpty else { return }
         var again: [Newcomer] = []
-        swap(&again, &notUndone)
+        swap(&again, &newcomers.notUndone)
         for newcomer in again { undo(newcomer) }
     }
 }

@@ -51,6 +51,15 @@ extension MartletError {
     }
 }
 
+/// The HELLOs that wait for a newer store.
+struct HeldHellos {
+    var held: [HeldHello] = []
+    /// Whether some of them need not wait.
+    var mustLookAgain = false
+    /// Whether the loop is taking messages, and has perhaps more of them to handle.
+    var isTakingMessages = false
+}
+
 extension Loop where Kernel: ~Copyable {
     /// Holds a HELLO that our store would refuse for good, until the store is as new as the HELLO.
     /// - Returns: false if the refusal stands.
@@ -62,10 +71,10 @@ extension Loop where Kernel: ~Copyable {
         hold(
             HeldHello(
                 id: connection.pointee.id, hello: hello, charge: try charge(connection),
-                frameBytes: servedBytes, since: now), connection, node)
+                frameBytes: memory.servedBytes, since: now), connection, node)
         // Even if the store has everything now, it may have been older when we read it.
         if node.isCurrent(at: now) {
-            mustLookAgain = true
+            hellos.mustLookAgain = true
         } else {
             transport.wake(context.committerAddress, value: 1)
         }
@@ -92,25 +101,18 @@ extension Loop where Kernel: ~Copyable {
         // empty that first, even if the log is away.
         let isCurrent =
             isNew(node, at: now) && (!isDevice || hasAllMessages(before: now))
-        guard !isCurrent || context.inbox.count > 0 || isTakingMessages else { return false }
+        guard !isCurrent || context.inbox.count > 0 || hellos.isTakingMessages else { return false }
         hold(
             HeldHello(
                 id: connection.pointee.id, hello: hello, charge: try charge(connection),
-                frameBytes: servedBytes, since: now, mayBeOld: true), connection, node)
+                frameBytes: memory.servedBytes, since: now, mayBeOld: true), connection, node)
         if isCurrent {
-            mustLookAgain = true
+            hellos.mustLookAgain = true
         } else {
             transport.wake(context.committerAddress, value: 1)
         }
         return true
     }
-
-    /// With this many milliseconds between two turns the loop was away: the process was frozen, or got no processor (OPS-7,
-    /// NET-11). A loop waits at most a second for events, and a device may connect to another node before a lease ends.
-    static var awayMilliseconds: Int64 { 2000 }
-    /// How many seconds the HELLOs of devices are held after an absence (OPS-7). What the kernel accepted meanwhile is read a
-    /// few turns later.
-    static var returnSeconds: UInt32 { 2 }
 
     /// Holds a device's HELLO that came while the loop was away, for at least a second: until the loop's next second but one
     /// (OPS-7). The device may have given up and connected to another node; by then we have seen its connection here end. If
@@ -120,14 +122,14 @@ extension Loop where Kernel: ~Copyable {
     mutating func holdAfterAbsence(
         _ hello: Hello, _ connection: UnsafeMutablePointer<Connection>
     ) throws(MartletError) -> Bool {
-        guard lastTick < returnEnds, let node = context.committer.node,
+        guard time.second < time.returnEnds, let node = context.committer.node,
             case .device = hello
         else { return false }
         hold(
             HeldHello(
                 id: connection.pointee.id, hello: hello, charge: try charge(connection),
-                frameBytes: servedBytes, since: SystemClock.monotonicNanoseconds(),
-                mayBeOld: true, earliest: lastTick &+ 2), connection, node)
+                frameBytes: memory.servedBytes, since: SystemClock.monotonicNanoseconds(),
+                mayBeOld: true, earliest: time.second &+ 2), connection, node)
         transport.wake(context.committerAddress, value: 1)
         return true
     }
@@ -149,18 +151,18 @@ extension Loop where Kernel: ~Copyable {
     private mutating func hold(
         _ held: HeldHello, _ connection: UnsafeMutablePointer<Connection>, _ node: any BrokerNode
     ) {
-        helloHeld.append(held)
+        hellos.held.append(held)
         connection.pointee.phase = .awaitingWelcome
         node.beginWait(since: held.since)
     }
 
     /// Looks again at HELLOs that were waiting for the store as it is now.
     mutating func lookAgain() {
-        mustLookAgain = false
-        guard let node = context.committer.node, !helloHeld.isEmpty else { return }
+        hellos.mustLookAgain = false
+        guard let node = context.committer.node, !hellos.held.isEmpty else { return }
         let now = SystemClock.monotonicNanoseconds()
         var held: [HeldHello] = []
-        swap(&held, &helloHeld)
+        swap(&held, &hellos.held)
         // Loops hear of a row before the store counts as having it. So first take what we have been told so far: a message
         // that isn't stored is then not for the device's new connection (TTL-2).
         let looks = held.map { one in
@@ -177,12 +179,10 @@ extension Loop where Kernel: ~Copyable {
                 mayOpen: isNewEnough && hasAllMessages(before: one.since) || isLate
             )
         }
-        isTakingMessages = true
-        for message in context.inbox.drain() { handle(message) }
-        isTakingMessages = false
+        handleMessages()
         for (one, (isCurrent, isNewEnough, mayOpen)) in zip(held, looks) {
-            guard lastTick >= one.earliest, mayOpen else {
-                helloHeld.append(one)
+            guard time.second >= one.earliest, mayOpen else {
+                hellos.held.append(one)
                 continue
             }
             node.endWait()
@@ -192,7 +192,7 @@ extension Loop where Kernel: ~Copyable {
                 closeIfDone(connection)
                 continue
             }
-            servedBytes = one.frameBytes
+            memory.servedBytes = one.frameBytes
             connection.pointee.phase = .hello
             do {
                 guard isNewEnough else {
@@ -222,8 +222,8 @@ extension Loop where Kernel: ~Copyable {
 
     /// Makes all devices here connect again, because their connections count as lost.
     mutating func endRun() {
-        for index in places where isOccupied[index] {
-            let connection = connections + index
+        for index in places.taken {
+            let connection = places[index]
             guard case .device = connection.pointee.principal else { continue }
             fail(
                 connection,

@@ -17,13 +17,14 @@ extension Loop where Kernel: ~Copyable {
     mutating func open(
         _ hello: Hello, _ connection: UnsafeMutablePointer<Connection>
     ) throws {
-        guard !isDraining else {
+        guard !ending.isDraining else {
             throw MartletError(
                 .unavailable, "The broker is stopping; connect again.",
                 retryDelayMilliseconds: context.configuration.reconnectDelayMilliseconds)
         }
         try requireWork(hello)
-        guard requests.count + delivery.queuedAcknowledgementCount < Self.waitingMax else {
+        guard handOver.requests.count + delivery.queuedAcknowledgementCount < HandOver.waitingMax
+        else {
             throw MartletError(
                 .unavailable, "The broker has more to write than it can; connect again.",
                 retryDelayMilliseconds: context.configuration.reconnectDelayMilliseconds)
@@ -36,7 +37,7 @@ extension Loop where Kernel: ~Copyable {
         switch hello {
         case .shared:
             connection.pointee.carriage = Carriage(
-                connection.pointee.id, from: address(of: connection), now: lastTick)
+                connection.pointee.id, from: address(of: connection), now: time.second)
             open(connection)
             send(
                 .welcome(
@@ -108,7 +109,7 @@ extension Loop where Kernel: ~Copyable {
 
     private func open(_ connection: UnsafeMutablePointer<Connection>) {
         connection.pointee.phase = .open
-        connection.pointee.since = lastTick
+        connection.pointee.since = time.second
     }
 
     private mutating func welcome(
@@ -145,7 +146,7 @@ extension Loop where Kernel: ~Copyable {
             fail(connection, .unreadable(error))
             return
         }
-        newcomers[connection.pointee.id.index] = Newcomer(instance)
+        newcomers.byPlace[connection.pointee.id.index] = Newcomer(instance)
         let last = project.lastSequence
         let mailbox = MailboxState(
             acknowledged: LaneMarks(last), awayFrom: last,
@@ -164,8 +165,8 @@ extension Loop where Kernel: ~Copyable {
         let index = connection.pointee.id.index
         let ordinal = instance.ordinal
         let number = context.connectionNumbers.next(isBridge: isBridge)
-        origins[Int(index)] = DeviceOrigin(
-            address: address(of: connection), since: lastTick, state: state)
+        places.origin(of: index).pointee = DeviceOrigin(
+            address: address(of: connection), since: time.second, state: state)
         connection.pointee.principal = .device(project.number, ordinal, instance.holder)
         forget(carrier(of: connection).pointee.id.index)
         connection.pointee.carriage?.refusedCount = 0
@@ -195,7 +196,7 @@ extension Loop where Kernel: ~Copyable {
                 position: project.lastSequence,
                 state: state, taken: taken, connectionNumber: number, isBridge: isBridge),
             now: context.clock())
-        if let replaced { replace(connections + Int(replaced)) }
+        if let replaced { replace(places[replaced]) }
         tellConnected(connection)
         tellPeers(.connected(project.number, ordinal, connectionNumber: number))
     }
@@ -215,16 +216,15 @@ extension Loop where Kernel: ~Copyable {
             let mine = delivery.session(of: ordinal, in: project),
             mine.index == connection.pointee.id.index
         else { return }
-        connection.pointee.noteSeen(lastTick)
+        connection.pointee.noteSeen(time.second)
         handOverUrgent()
-        requests.append(
-            Request(
-                command: .connected(
-                    project: project, ordinal: ordinal, holder: holder,
-                    connection: delivery.connectionStart(of: mine.index)),
-                reply: .connected(
-                    loop: context.number, connection.pointee.id,
-                    connectionNumber: mine.connectionNumber)))
+        handOver.append(
+            .connected(
+                project: project, ordinal: ordinal, holder: holder,
+                connection: delivery.connectionStart(of: mine.index)),
+            .connected(
+                loop: context.number, connection.pointee.id,
+                connectionNumber: mine.connectionNumber))
     }
 
     mutating func replace(_ connection: UnsafeMutablePointer<Connection>) {

@@ -17,28 +17,29 @@ extension Loop where Kernel: ~Copyable {
     static var reservedPlacesMax: Int { 64 }
 
     /// Places of connections that are not about to leave.
-    private var usedPlaces: Int { transport.connectionCount - closingCount }
+    private var usedPlaces: Int { transport.connectionCount - places.closingCount }
 
     /// Whether more than seven eighths of the places are taken.
-    var isScarce: Bool { usedPlaces > connectionsMax - connectionsMax / 8 }
+    var isScarce: Bool { usedPlaces > places.connectionsMax - places.connectionsMax / 8 }
 
-    private var reservedPlaces: Int { min(connectionsMax / 16, Self.reservedPlacesMax) }
+    private var reservedPlaces: Int { min(places.connectionsMax / 16, Self.reservedPlacesMax) }
 
     /// Ends strangers as far as places are scarce. Called before each new connection is counted, and once a second: when
     /// all places are taken, no connection comes.
     mutating func makeRoom() {
-        while isScarce, let first = arrivals.first {
+        while isScarce, let first = strangers.arrivals.first {
             guard let connection = connection(first), let since = strangerSince(connection) else {
-                arrivals.remove(first)
+                strangers.arrivals.remove(first)
                 continue
             }
             // Honest newcomers of one moment fill at most half of the reserve. Up to that number no stranger ends.
             let mustEnd =
-                usedPlaces > connectionsMax - reservedPlaces && arrivals.count > reservedPlaces / 2
-            guard mustEnd || lastTick &- since > Self.silentSecondsMax else { return }
-            strangerLog.note(.placeFreed, from: address(of: connection))
+                usedPlaces > places.connectionsMax - reservedPlaces
+                && strangers.arrivals.count > reservedPlaces / 2
+            guard mustEnd || time.second &- since > Self.silentSecondsMax else { return }
+            strangers.log.note(.placeFreed, from: address(of: connection))
             context.strangers.turnAway()
-            arrivals.remove(first)
+            strangers.arrivals.remove(first)
             close(connection)
         }
     }
@@ -56,13 +57,13 @@ extension Loop where Kernel: ~Copyable {
     /// Writes the lines about strangers that are due. Called once a second.
     mutating func logStrangers(_ now: UInt32) {
         let ended = context.metrics.secure.crowdedOut.load(ordering: .relaxed)
-        if ended != crowdedOutTold {
+        if ended != strangers.crowdedOutTold {
             let address = context.metrics.secure.crowdedFrom.withLock { $0 }
-            strangerLog.note(
-                .handshakeEnded, from: address, count: Int(ended - crowdedOutTold))
-            crowdedOutTold = ended
+            strangers.log.note(
+                .handshakeEnded, from: address, count: Int(ended - strangers.crowdedOutTold))
+            strangers.crowdedOutTold = ended
         }
-        for line in strangerLog.lines(at: now) {
+        for line in strangers.log.lines(at: now) {
             context.logger.warning(
                 "\(line.event.message)",
                 metadata: ["count": "\(line.count)", "last": "\(line.address)"])

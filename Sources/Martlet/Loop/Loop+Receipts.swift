@@ -11,6 +11,18 @@ import MartletStore
 import MartletTransport
 import MartletWire
 
+/// The senders that listen on this loop, for receipts and for messages of devices.
+struct Listeners {
+    /// RCP-1: those for receipts, by project.
+    var byProject: [ProjectNumber: [ConnectionID]] = [:]
+    /// Those with possibly new receipts.
+    var receiptsDue: [ConnectionID] = []
+    /// Those whose receipts could not be read. The next tick tries again.
+    var receiptsUnread: [ConnectionID] = []
+    /// UPS-1: those for messages of devices, by listener number.
+    var upstream: [UInt64: UpstreamListener] = [:]
+}
+
 extension Loop where Kernel: ~Copyable {
     /// Receipts for a sender in a turn.
     private static var receiptsPerTurn: Int { 256 }
@@ -18,8 +30,8 @@ extension Loop where Kernel: ~Copyable {
     mutating func listen(_ connection: UnsafeMutablePointer<Connection>, _ project: ProjectNumber) {
         guard connection.pointee.receiptsAfter == nil else { return }
         connection.pointee.receiptsAfter = 0
-        listening[project, default: []].append(connection.pointee.id)
-        receiptsDue.append(connection.pointee.id)
+        listeners.byProject[project, default: []].append(connection.pointee.id)
+        listeners.receiptsDue.append(connection.pointee.id)
     }
 
     /// Removes the listener of a connection that is gone.
@@ -28,14 +40,14 @@ extension Loop where Kernel: ~Copyable {
             let project = try? connection.pointee.principal.senderProject()
         else { return }
         let id = connection.pointee.id
-        listening[project]?.removeAll { $0 == id }
-        if listening[project]?.isEmpty == true { listening[project] = nil }
+        listeners.byProject[project]?.removeAll { $0 == id }
+        if listeners.byProject[project]?.isEmpty == true { listeners.byProject[project] = nil }
     }
 
     mutating func sendReceipts() {
-        guard !receiptsDue.isEmpty else { return }
+        guard !listeners.receiptsDue.isEmpty else { return }
         var due: [ConnectionID] = []
-        swap(&due, &receiptsDue)
+        swap(&due, &listeners.receiptsDue)
         for id in due {
             guard let connection = connection(id), connection.pointee.phase == .open,
                 let after = connection.pointee.receiptsAfter,
@@ -51,11 +63,11 @@ extension Loop where Kernel: ~Copyable {
                         after: after, limit: Self.receiptsPerTurn, in: project, transaction)
                 }
                 for receipt in page { send(receipt, to: connection) }
-                if page.count == Self.receiptsPerTurn { receiptsDue.append(id) }
+                if page.count == Self.receiptsPerTurn { listeners.receiptsDue.append(id) }
             } catch {
                 context.logger.error(
                     "receipts could not be read", metadata: ["error": "\(error)"])
-                receiptsUnread.append(id)
+                listeners.receiptsUnread.append(id)
             }
         }
     }

@@ -55,7 +55,7 @@ extension Loop where Kernel: ~Copyable {
             connection.pointee.phase != .awaitingWelcome,
             "No request is taken from a connection that waits for WELCOME.")
         do {
-            if isDraining, correlation != nil {
+            if ending.isDraining, correlation != nil {
                 throw MartletError(
                     .unavailable, "The broker is stopping; connect again.",
                     retryDelayMilliseconds: context.configuration.reconnectDelayMilliseconds)
@@ -123,7 +123,7 @@ extension Loop where Kernel: ~Copyable {
         case .deviceState(let frame):
             guard case .device = connection.pointee.principal else { throw Self.onlyDevices() }
             delivery.setState(connection.pointee.id.index, frame.state)
-            origins[Int(connection.pointee.id.index)].state = frame.state
+            places.origin(of: connection.pointee.id.index).pointee.state = frame.state
         case .receipt(let frame):
             guard case .device(let project, let ordinal, let holder) = connection.pointee.principal
             else { throw Self.onlyDevices() }
@@ -246,13 +246,11 @@ extension Loop where Kernel: ~Copyable {
         _ purpose: RequestContext.Purpose = .request
     ) throws(MartletError) {
         let charge = try charge(connection)
-        requests.append(
-            Request(
-                command: command,
-                reply: .connection(
-                    loop: context.number, connection.pointee.id,
-                    RequestContext(
-                        correlation: correlation, purpose: purpose, charge: charge))))
+        handOver.append(
+            command,
+            .connection(
+                loop: context.number, connection.pointee.id,
+                RequestContext(correlation: correlation, purpose: purpose, charge: charge)))
     }
 
     // MARK: Roles

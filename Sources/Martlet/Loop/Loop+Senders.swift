@@ -75,7 +75,7 @@ extension Loop where Kernel: ~Copyable {
         let over = senders.filter { isOver(certificate: $0.value, at: now) }.map(\.key)
         for index in over {
             fail(
-                connections + Int(index),
+                places[index],
                 MartletError(
                     .unauthenticated, "The certificate stands for this sender no more.",
                     field: "server_key"))
@@ -93,7 +93,7 @@ extension Loop where Kernel: ~Copyable {
         _ error: MartletError, where isOver: (SenderCredential) -> Bool
     ) {
         for (index, credential) in senders where isOver(credential) {
-            fail(connections + Int(index), error)
+            fail(places[index], error)
         }
     }
 }

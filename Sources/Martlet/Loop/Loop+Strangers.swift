@@ -22,6 +22,33 @@ struct Stranger {
     var header: [UInt8]?
 }
 
+/// NET-6: the strangers of a loop.
+struct Strangers {
+    /// By the connection's place.
+    fileprivate(set) var byPlace: [UInt32: Stranger] = [:]
+    /// Those of `byPlace` that end when places are scarce, by their addresses.
+    var arrivals = PeersByAddress<ConnectionID>()
+    var log = StrangerLog()
+    /// TLS handshakes ended for their silence, as far as the log knows.
+    var crowdedOutTold: UInt64 = 0
+
+    mutating func insert(_ stranger: Stranger, _ id: ConnectionID) {
+        byPlace[id.index] = stranger
+        arrivals.insert(id, from: stranger.address.network)
+    }
+
+    mutating func remove(_ id: ConnectionID) -> Stranger? {
+        guard let stranger = byPlace.removeValue(forKey: id.index) else { return nil }
+        arrivals.remove(id)
+        return stranger
+    }
+
+    /// Gives back memory after a burst.
+    mutating func releaseMemory() {
+        if byPlace.isEmpty { (byPlace, arrivals) = ([:], PeersByAddress()) }
+    }
+}
+
 /// REG-10: a refusal that is told later.
 struct HeldRefusal {
     let id: ConnectionID
@@ -57,16 +84,13 @@ extension Loop where Kernel: ~Copyable {
             return close(connection)
         }
         makeRoom()
-        strangers[connection.pointee.id.index] = stranger
-        arrivals.insert(connection.pointee.id, from: stranger.address.network)
+        strangers.insert(stranger, connection.pointee.id)
     }
 
     /// Ends the life of a connection as a stranger: at WELCOME, or with the connection.
     mutating func forget(_ place: UInt32) {
-        guard !strangers.isEmpty, let stranger = strangers.removeValue(forKey: place) else {
-            return
-        }
-        arrivals.remove(connections[Int(place)].id)
+        guard !strangers.byPlace.isEmpty, let stranger = strangers.remove(places[place].pointee.id)
+        else { return }
         if stranger.header == nil { context.strangers.leave(stranger.address) }
     }
 
@@ -75,7 +99,7 @@ extension Loop where Kernel: ~Copyable {
         if connection.pointee.isApp, let carriage = connection.pointee.carriage {
             return carriage.address
         }
-        return strangers[connection.pointee.id.index]?.address ?? .loopback
+        return strangers.byPlace[connection.pointee.id.index]?.address ?? .loopback
     }
 
     /// The peer that pays for the bytes of a connection.
@@ -85,7 +109,9 @@ extension Loop where Kernel: ~Copyable {
         case .sender(let project): .sender(project)
         case .administrator(let project): .sender(project)
         case .nobody:
-            strangers[carrier(of: connection).pointee.id.index].map { .stranger($0.address) }
+            strangers.byPlace[carrier(of: connection).pointee.id.index].map {
+                .stranger($0.address)
+            }
                 ?? .device(nil)
         }
     }
@@ -93,7 +119,7 @@ extension Loop where Kernel: ~Copyable {
     /// Queued bytes past which a connection is not read from.
     func queuedBytesMax(_ connection: UnsafeMutablePointer<Connection>) -> Int {
         guard case .nobody = connection.pointee.principal,
-            strangers[connection.pointee.id.index] != nil
+            strangers.byPlace[connection.pointee.id.index] != nil
         else { return Connection.queuedBytesMax }
         return Limits.strangerQueuedBytesMax
     }
@@ -108,9 +134,9 @@ extension Loop where Kernel: ~Copyable {
 
     /// NET-6: ends the connections of an address that holds most of the memory for strangers.
     mutating func endStrangers(of network: PeerAddress) {
-        let places = strangers.filter { $0.value.address.network == network }.keys
-        for place in places where connections[Int(place)].unfinished.byteCount > 0 {
-            let connection = connections + Int(place)
+        let those = strangers.byPlace.filter { $0.value.address.network == network }.keys
+        for place in those where places[place].pointee.unfinished.byteCount > 0 {
+            let connection = places[place]
             fail(
                 connection,
                 MartletError(
@@ -130,7 +156,7 @@ extension Loop where Kernel: ~Copyable {
     func checkMayAdminister(
         _ connection: UnsafeMutablePointer<Connection>
     ) throws(MartletError) {
-        guard strangers[connection.pointee.id.index]?.isPrivate ?? true else {
+        guard strangers.byPlace[connection.pointee.id.index]?.isPrivate ?? true else {
             throw MartletError(
                 .permissionDenied,
                 """
@@ -191,7 +217,7 @@ extension Loop where Kernel: ~Copyable {
     /// Logs the failure of TLS on a connection that has ended.
     mutating func noteSecureFailure(_ connection: UnsafeMutablePointer<Connection>) {
         guard let reason = transport.takeFailure(of: connection.pointee.id) else { return }
-        let address = strangers[connection.pointee.id.index]?.address.description
+        let address = strangers.byPlace[connection.pointee.id.index]?.address.description
         context.refusalLog.tell(
             .handshake, from: address ?? "a connected peer", ["reason": "\(reason)"])
     }
@@ -219,39 +245,39 @@ extension Loop where Kernel: ~Copyable {
         _ bytes: UnsafeRawBufferPointer, _ connection: UnsafeMutablePointer<Connection>
     ) -> UnsafeRawBufferPointer? {
         let place = connection.pointee.id.index
-        guard connection.pointee.phase == .hello, !strangers.isEmpty, !bytes.isEmpty,
-            var header = strangers[place]?.header
+        guard connection.pointee.phase == .hello, !strangers.byPlace.isEmpty, !bytes.isEmpty,
+            var header = strangers.byPlace[place]?.header
         else { return bytes }
         let heldBytes = header.count
         header.append(contentsOf: bytes.prefix(ProxyHeader.bytesMax - heldBytes))
         switch ProxyHeader(header) {
         case .unfinished:
-            strangers[place]?.header = header
+            strangers.byPlace[place]?.header = header
             return nil
         case .whole(let client, let byteCount):
-            var address = strangers[place]?.address ?? .loopback
-            strangers[place]?.header = nil
+            var address = strangers.byPlace[place]?.address ?? .loopback
+            strangers.byPlace[place]?.header = nil
             // A proxy on this machine speaks for other machines.
             switch client {
             case .address(let named):
                 address = named
-                strangers[place]?.isPrivate = named.isLoopback
-            case .unknown: strangers[place]?.isPrivate = false
+                strangers.byPlace[place]?.isPrivate = named.isLoopback
+            case .unknown: strangers.byPlace[place]?.isPrivate = false
             case .proxy: break
             }
-            strangers[place]?.address = address
-            arrivals.remove(connection.pointee.id)
+            strangers.byPlace[place]?.address = address
+            strangers.arrivals.remove(connection.pointee.id)
             guard context.strangers.arrive(address) else {
-                strangers[place] = nil
+                strangers.byPlace[place] = nil
                 close(connection)
                 return nil
             }
-            arrivals.insert(connection.pointee.id, from: address.network)
+            strangers.arrivals.insert(connection.pointee.id, from: address.network)
             let rest = UnsafeRawBufferPointer(rebasing: bytes[(byteCount - heldBytes)...])
             return rest.isEmpty ? nil : rest
         case .wrong:
-            strangerLog.note(
-                .wrongProxyHeader, from: strangers[place]?.address ?? .loopback)
+            strangers.log.note(
+                .wrongProxyHeader, from: strangers.byPlace[place]?.address ?? .loopback)
             close(connection)
             return nil
         }

@@ -18,6 +18,12 @@ struct WaitingTicket {
     let frameBytes: Int
 }
 
+/// Tickets to be verified, and how many this turn may still verify.
+struct Tickets {
+    var waiting = AddressTurns<WaitingTicket>()
+    var left = 0
+}
+
 extension Loop where Kernel: ~Copyable {
     /// Tickets verified in a turn: with RSA of 4096 bits some 1.5 ms.
     static var ticketsPerTurn: Int { 16 }
@@ -31,37 +37,38 @@ extension Loop where Kernel: ~Copyable {
         guard case .newDevice(_, _, _, .ticket) = hello else {
             return try register(hello, connection)
         }
-        guard ticketsLeft == 0 || !waitingTickets.isEmpty else {
-            ticketsLeft -= 1
+        guard tickets.left == 0 || !tickets.waiting.isEmpty else {
+            tickets.left -= 1
             return try register(hello, connection)
         }
         let network = address(of: connection).network
-        guard waitingTickets.count(of: network) < Self.ticketsPerAddressMax else {
+        guard tickets.waiting.count(of: network) < Self.ticketsPerAddressMax else {
             context.strangers.turnAway()
             throw MartletError(
                 .resourceExhausted, "Too many tickets of this address wait; try again.",
                 retryDelayMilliseconds: 1000)
         }
         let charge = try charge(connection)
-        waitingTickets.append(
+        tickets.waiting.append(
             WaitingTicket(
-                id: connection.pointee.id, hello: hello, charge: charge, frameBytes: servedBytes),
+                id: connection.pointee.id, hello: hello, charge: charge,
+                frameBytes: memory.servedBytes),
             of: network)
         connection.pointee.phase = .awaitingWelcome
     }
 
     /// Begins the turn's verifications with the tickets that wait.
     mutating func goOnWithTickets() {
-        ticketsLeft = Self.ticketsPerTurn
-        while ticketsLeft > 0, let next = waitingTickets.next() {
+        tickets.left = Self.ticketsPerTurn
+        while tickets.left > 0, let next = tickets.waiting.next() {
             guard let connection = settled(next.id, next.charge) else { continue }
             guard connection.pointee.phase == .awaitingWelcome else {
                 resumeIfDrained(connection)
                 closeIfDone(connection)
                 continue
             }
-            ticketsLeft -= 1
-            servedBytes = next.frameBytes
+            tickets.left -= 1
+            memory.servedBytes = next.frameBytes
             connection.pointee.phase = .hello
             do {
                 do { try register(next.hello, connection) } catch let error as MartletError {

@@ -27,6 +27,15 @@ struct Unheard {
     var asked: UInt32?
 }
 
+/// The silent devices, by place.
+struct Silence {
+    /// NET-11: noted once a door to push services has asked for them.
+    var unheard: [UInt32: Unheard] = [:]
+    var hasDoor = false
+
+    mutating func end(_ place: UInt32) { if !unheard.isEmpty { unheard[place] = nil } }
+}
+
 extension Loop where Kernel: ~Copyable {
     /// Seconds of silence after a message before a PING, and after the PING before the end.
     static var unheardSecondsMax: UInt32 { 5 }
@@ -35,14 +44,16 @@ extension Loop where Kernel: ~Copyable {
     mutating func noteIfUnheard(_ connection: UnsafeMutablePointer<Connection>) {
         guard isUnheard(connection) else { return }
         let place = connection.pointee.id.index
-        if unheard[place] == nil { unheard[place] = Unheard(since: connection.pointee.sendBegan) }
+        if silence.unheard[place] == nil {
+            silence.unheard[place] = Unheard(since: connection.pointee.sendBegan)
+        }
     }
 
     /// Forgets devices that were heard, have acknowledged, or are gone. Called once a second.
     mutating func forgetHeard() {
-        for (place, one) in unheard
-        where !isOccupied[Int(place)] || !isSilent(connections + Int(place), one) {
-            unheard[place] = nil
+        for (place, one) in silence.unheard
+        where !places.isTaken(place) || !isSilent(places[place], one) {
+            silence.unheard[place] = nil
         }
     }
 
@@ -67,11 +78,12 @@ extension Loop where Kernel: ~Copyable {
     /// that answers. So the other nodes ask for it: their devices with an address at a push service. Called once a second.
     mutating func askForAnotherDoor() {
         guard context.committer.bridges.isForAnotherDoor else { return }
-        hasDoor = true
+        silence.hasDoor = true
         var silent: [ProjectNumber: [Ordinal]] = [:]
-        for (place, one) in unheard where lastTick &- one.since >= Self.unheardSecondsMax {
-            guard isOccupied[Int(place)],
-                case .device(let project, let ordinal, _) = connections[Int(place)].principal
+        for (place, one) in silence.unheard where time.second &- one.since >= Self.unheardSecondsMax
+        {
+            guard places.isTaken(place),
+                case .device(let project, let ordinal, _) = places[place].pointee.principal
             else { continue }
             silent[project, default: []].append(ordinal)
         }
@@ -89,21 +101,21 @@ extension Loop where Kernel: ~Copyable {
 
     /// Asks the silent devices of a set, and ends the connections of those that have not answered.
     mutating func askUnheard(among recipients: RecipientSet, of project: ProjectNumber) {
-        hasDoor = true
-        for (place, one) in unheard {
-            guard isOccupied[Int(place)], isSilent(connections + Int(place), one),
-                case .device(project, let ordinal, _) = connections[Int(place)].principal,
+        silence.hasDoor = true
+        for (place, one) in silence.unheard {
+            guard places.isTaken(place), isSilent(places[place], one),
+                case .device(project, let ordinal, _) = places[place].pointee.principal,
                 recipients.view.contains(ordinal),
                 let mine = delivery.session(of: ordinal, in: project), mine.index == place,
                 !ConnectionNumbers.isBridge(mine.connectionNumber),
-                lastTick &- (one.asked ?? one.since) >= Self.unheardSecondsMax
+                time.second &- (one.asked ?? one.since) >= Self.unheardSecondsMax
             else { continue }
             if one.asked != nil {
-                unheard[place] = nil
-                close(connections + Int(place))
+                silence.unheard[place] = nil
+                close(places[place])
             } else {
-                unheard[place]?.asked = lastTick
-                send(.ping(Ping(value: 0)), to: carrier(of: connections + Int(place)))
+                silence.unheard[place]?.asked = time.second
+                send(.ping(Ping(value: 0)), to: carrier(of: places[place]))
             }
         }
     }

@@ -40,7 +40,7 @@ extension Loop where Kernel: ~Copyable {
         }
         let number = context.committer.upstream.listen(to: project, .loop(context.number))
         connection.pointee.upstreamListener = number
-        upstreamListeners[number] = UpstreamListener(
+        listeners.upstream[number] = UpstreamListener(
             connection: connection.pointee.id, project: project)
         transport.wake(context.committerAddress, value: 1)
     }
@@ -50,7 +50,7 @@ extension Loop where Kernel: ~Copyable {
         let number = connection.pointee.upstreamListener
         guard number != 0 else { return }
         connection.pointee.upstreamListener = 0
-        upstreamListeners[number] = nil
+        listeners.upstream[number] = nil
         context.committer.upstream.leave(number)
         transport.wake(context.committerAddress, value: 1)
     }
@@ -58,11 +58,11 @@ extension Loop where Kernel: ~Copyable {
     mutating func sendUpstream(_ messages: [UpstreamMessage], to number: UInt64) {
         for message in messages {
             // If the listener has left, its messages are handed out again.
-            guard let listener = upstreamListeners[number] else { return }
+            guard let listener = listeners.upstream[number] else { return }
             if listener.waiting.isEmpty, hasRoom(listener) {
                 send(message, to: number)
             } else if message.expires > message.accepted {
-                upstreamListeners[number]?.waiting.append(message.number)
+                listeners.upstream[number]?.waiting.append(message.number)
             } else {
                 // A now-or-never message without room is dropped.
                 context.committer.upstream.taken([message.number], in: listener.project)
@@ -74,14 +74,14 @@ extension Loop where Kernel: ~Copyable {
     /// Drops waiting messages that other listeners have acknowledged. A message leaves the listener's window with
     /// such an acknowledgement, so more messages than a window may have come.
     private mutating func boundWaitingUpstream(of number: UInt64) {
-        guard upstreamListeners[number]?.waiting.count ?? 0 > Limits.upstreamWindow else { return }
+        guard listeners.upstream[number]?.waiting.count ?? 0 > Limits.upstreamWindow else { return }
         let held = context.committer.upstream.held(by: number)
-        upstreamListeners[number]?.waiting.removeAll { !held.contains($0) }
+        listeners.upstream[number]?.waiting.removeAll { !held.contains($0) }
     }
 
     /// Sends waiting messages as far as the queue has room.
     mutating func sendUpstream(to number: UInt64) {
-        while number != 0, let listener = upstreamListeners[number], !listener.waiting.isEmpty,
+        while number != 0, let listener = listeners.upstream[number], !listener.waiting.isEmpty,
             hasRoom(listener)
         {
             let numbers = Array(listener.waiting.prefix(Self.upstreamPerRead))
@@ -98,7 +98,7 @@ extension Loop where Kernel: ~Copyable {
                     "messages of devices could not be read", metadata: ["error": "\(error)"])
                 return
             }
-            upstreamListeners[number]?.waiting.removeFirst(numbers.count)
+            listeners.upstream[number]?.waiting.removeFirst(numbers.count)
             // A missing message was taken elsewhere, or has expired.
             let left = Set(numbers).subtracting(found.again.map(\.number))
             if !left.isEmpty {
@@ -111,12 +111,12 @@ extension Loop where Kernel: ~Copyable {
 
     /// Sends messages that waited for memory, and repeats acknowledgements after a refusal by the store.
     mutating func goOnWithUpstream() {
-        for (number, listener) in upstreamListeners.sorted(by: { $0.key < $1.key }) {
+        for (number, listener) in listeners.upstream.sorted(by: { $0.key < $1.key }) {
             sendUpstream(to: number)
             guard !listener.untold.isEmpty, let connection = connection(listener.connection) else {
                 continue
             }
-            upstreamListeners[number]?.untold = []
+            listeners.upstream[number]?.untold = []
             let numbers = listener.untold.sorted()
             do throws(MartletError) {
                 try askToTake(numbers, in: listener.project, connection)
@@ -134,10 +134,10 @@ extension Loop where Kernel: ~Copyable {
         let listener = connection.pointee.upstreamListener
         // A sender may acknowledge any numbers, but has at most a window of messages.
         for message in numbers {
-            guard upstreamListeners[listener]?.untold.count ?? 0 < Limits.upstreamWindow else {
+            guard listeners.upstream[listener]?.untold.count ?? 0 < Limits.upstreamWindow else {
                 return
             }
-            upstreamListeners[listener]?.untold.insert(message)
+            listeners.upstream[listener]?.untold.insert(message)
         }
     }
 
@@ -147,10 +147,10 @@ extension Loop where Kernel: ~Copyable {
     }
 
     private mutating func send(_ message: UpstreamMessage, to number: UInt64) {
-        guard let listener = upstreamListeners[number],
+        guard let listener = listeners.upstream[number],
             let connection = connection(listener.connection)
         else { return }
-        upstreamListeners[number]?.sentThrough = max(listener.sentThrough, message.number)
+        listeners.upstream[number]?.sentThrough = max(listener.sentThrough, message.number)
         send(
             .upstreamMessage(UpstreamDelivery(message)), to: connection)
     }
@@ -162,7 +162,7 @@ extension Loop where Kernel: ~Copyable {
     ) throws(MartletError) {
         let project = try connection.pointee.principal.senderProject()
         let sentThrough =
-            upstreamListeners[connection.pointee.upstreamListener]?.sentThrough ?? 0
+            listeners.upstream[connection.pointee.upstreamListener]?.sentThrough ?? 0
         guard numbers.allSatisfy({ $0 <= sentThrough }) else {
             throw MartletError(
                 .protocolViolation,
