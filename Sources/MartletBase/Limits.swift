@@ -4,6 +4,10 @@
 // specification that it belongs to. The first group is documented elsewhere, mostly for Firebase Cloud Messaging (FCM below;
 // Source: its documentation, "Topic messaging", "Throttling and quotas", "About FCM messages"). The second group bounds
 // Martlet itself: every queue, table and loop has a bound. Rests on nothing.
+//
+// A new limit is stated here, unless one part alone has it: a cluster (ClusterLimits), a link between nodes (NodeLimits), the
+// door to push services (BridgeLimits), XMPP (XMPPLimits) or TLS (TLSLimits). If an operator may change it, BrokerLimits has
+// the value in force; if a project may have its own, ProjectLimits has that.
 
 /// Documented limits. Sizes are in bytes and times in seconds, unless the name says otherwise.
 public enum Limits {

@@ -2,7 +2,7 @@
 //
 // The limits that a project may have of its own, in place of the broker's values. The names and the bounds of these
 // limits are stated here once, for the broker's settings and for projects. A value of a project never depends on the
-// broker's value, so a later change of the broker's value leaves the project's value as it is. Rests on MailboxLimits.
+// broker's value, so a later change of the broker's value leaves the project's value as it is. Rests on BrokerLimits.
 
 /// A limit that a project may have of its own. The number is part of the store's format and of the protocol.
 public enum ProjectLimit: UInt8, Sendable, Hashable, CaseIterable {
@@ -55,7 +55,7 @@ public enum ProjectLimit: UInt8, Sendable, Hashable, CaseIterable {
     }
 
     /// The broker's value, which holds for each project without a value of its own.
-    public var brokerValue: any WritableKeyPath<MailboxLimits, Int> & Sendable {
+    public var brokerValue: any WritableKeyPath<BrokerLimits, Int> & Sendable {
         switch self {
         case .topicsPerInstance: \.topicsPerInstanceMax
         case .tokensPerTopicRequest: \.tokensPerTopicRequestMax
@@ -127,9 +127,9 @@ public struct ProjectLimitSummary: Sendable, Hashable {
     }
 }
 
-extension MailboxLimits {
+extension BrokerLimits {
     /// The limits in force for a project with values of its own.
-    package func with(_ own: ProjectLimits) -> MailboxLimits {
+    package func with(_ own: ProjectLimits) -> BrokerLimits {
         var limits = self
         for limit in own.own { limits[keyPath: limit.brokerValue] = own[limit]! }
         return limits

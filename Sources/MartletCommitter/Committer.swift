@@ -82,7 +82,7 @@ package final class Committer: Sendable {
     private let thread = Mutex<SystemThread?>(nil)
 
     package init(
-        store: Store, limits: MailboxLimits, quotas: ProjectQuotas,
+        store: Store, limits: BrokerLimits, quotas: ProjectQuotas,
         clock: @escaping @Sendable () -> Instant, logger: Logger,
         metrics: BrokerMetrics, node: (any BrokerNode)? = nil,
         wakeOwner: (@Sendable () -> Void)? = nil

@@ -17,7 +17,7 @@ package struct FrameBounds: Sendable {
     package var totalMax: Int
 
     /// - Parameter loopCount: how many loops share the limits, in equal parts.
-    package init(_ limits: MailboxLimits = MailboxLimits(), loopCount: Int = 1) {
+    package init(_ limits: BrokerLimits = BrokerLimits(), loopCount: Int = 1) {
         perProjectMax = Self.part(limits.frameMegabytesPerProjectMax, loopCount)
         totalMax = Self.part(limits.frameMegabytesMax, loopCount)
     }

@@ -28,7 +28,7 @@ package struct Delivery: ~Copyable {
     private let sessionTable: ZeroedTable<Session>
     private let deviceTable: ZeroedTable<DeviceSession>
     var kinds = InstanceKinds()
-    let limits: MailboxLimits
+    let limits: BrokerLimits
     let throttle: Throttle
     var output: OutputQueues
     var projects: ProjectTable
@@ -90,7 +90,7 @@ package struct Delivery: ~Copyable {
     ///   - arrivalsMax: the highest arrival number of a project's fanouts, at which those in progress are renumbered.
     ///   - partialEntriesMax: see `partialEntriesMaxDefault`.
     package init(
-        capacity: Int, limits: MailboxLimits = MailboxLimits(), arrivalsMax: UInt32 = .max,
+        capacity: Int, limits: BrokerLimits = BrokerLimits(), arrivalsMax: UInt32 = .max,
         partialEntriesMax: Int = Delivery.partialEntriesMaxDefault
     ) {
         self.partialEntriesMax = partialEntriesMax

@@ -14,7 +14,7 @@ struct Throttle: Sendable {
     /// Milliseconds until an empty bucket is full.
     let bucket: Int64
 
-    init(_ limits: MailboxLimits) {
+    init(_ limits: BrokerLimits) {
         let isOn = limits.collapsibleBurst > 0 && limits.collapsibleRefillSeconds > 0
         token = isOn ? Int64(limits.collapsibleRefillSeconds) * 1000 : 0
         bucket = token * Int64(limits.collapsibleBurst)

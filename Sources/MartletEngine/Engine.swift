@@ -21,7 +21,7 @@ package struct Engine: ~Copyable {
     /// Works out targets. Remembers the last topic's subscribers until a command changes a set.
     var audiences: Audiences
     let notStoredNumbers: NotStoredNumbers
-    private(set) var limits: MailboxLimits
+    private(set) var limits: BrokerLimits
     /// Bounds on the acknowledgements that one transaction applies.
     package var acknowledgingBounds = AcknowledgingBounds.alone
     /// The disk is full, except for the room reserved for deletions. The engine then refuses whatever keeps new data, and
@@ -58,7 +58,7 @@ package struct Engine: ~Copyable {
     ///   - upstreamBook: the listening senders; nil if there are none.
     ///   - bridgeFaults: what the door to push services has noted.
     package init(
-        programs: SharedPrograms = SharedPrograms(), limits: MailboxLimits = MailboxLimits(),
+        programs: SharedPrograms = SharedPrograms(), limits: BrokerLimits = BrokerLimits(),
         book: FanoutBook? = nil, quotas: ProjectQuotas? = nil, upstreamBook: UpstreamBook? = nil,
         notStoredNumbers: NotStoredNumbers = NotStoredNumbers(),
         bridgeFaults: BridgeFaults = BridgeFaults()
@@ -77,7 +77,7 @@ package struct Engine: ~Copyable {
     }
 
     /// Changes the limits, between two transactions. If a rate has changed, its buckets are full again (OPS-11).
-    package mutating func change(limits new: MailboxLimits) {
+    package mutating func change(limits new: BrokerLimits) {
         let old = limits
         limits = new
         audiences.limits = new

@@ -13,8 +13,8 @@ import Testing
 
 extension CrashWorld {
     /// Those of the server, as far as they decide what is stored.
-    private static let limits: MailboxLimits = {
-        var limits = MailboxLimits()
+    private static let limits: BrokerLimits = {
+        var limits = BrokerLimits()
         limits.storedPerInstanceMax = 0
         return limits
     }()

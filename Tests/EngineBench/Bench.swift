@@ -10,17 +10,17 @@ package import MartletRows
 open class Bench {
     package var store: any RowStore
     private var engine: Engine
-    package let limits: MailboxLimits
+    package let limits: BrokerLimits
     package var now = Instant(millisecondsSince1970: 1_800_000_000_000)
     private var tokenCount: UInt64 = 0
 
-    package init(limits: MailboxLimits, store: any RowStore) {
+    package init(limits: BrokerLimits, store: any RowStore) {
         self.limits = limits
         self.store = store
         engine = Engine(limits: limits)
     }
 
-    package convenience init(limits: MailboxLimits = .none) {
+    package convenience init(limits: BrokerLimits = .none) {
         self.init(
             limits: limits,
             store: MemoryStore())

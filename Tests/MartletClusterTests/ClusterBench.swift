@@ -24,7 +24,7 @@ final class ClusterBench: @unchecked Sendable {
     let folder: String
     let names = ["a", "b", "c"]
     /// The limits of all nodes.
-    var limits = MailboxLimits()
+    var limits = BrokerLimits()
     /// The ceiling on deliveries of the whole cluster; 0: none.
     var deliveriesPerSecond = 0
     private let nodePorts: [UInt16]

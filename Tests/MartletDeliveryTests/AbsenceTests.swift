@@ -13,8 +13,8 @@ import Testing
 struct AbsenceTests {
     private let address = Address(project: 0, ordinal: 1)
 
-    private func limits(stored: Int, burst: Int = 0) -> MailboxLimits {
-        var limits = MailboxLimits.none
+    private func limits(stored: Int, burst: Int = 0) -> BrokerLimits {
+        var limits = BrokerLimits.none
         limits.storedPerInstanceMax = stored
         limits.collapsibleBurst = burst
         return limits

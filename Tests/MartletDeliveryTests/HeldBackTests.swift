@@ -16,8 +16,8 @@ import Testing
 struct HeldBackTests {
     private let address = Address(project: 0, ordinal: 1)
 
-    private func limits(stored: Int = 0, keys: Int = 0, burst: Int = 0) -> MailboxLimits {
-        var limits = MailboxLimits.none
+    private func limits(stored: Int = 0, keys: Int = 0, burst: Int = 0) -> BrokerLimits {
+        var limits = BrokerLimits.none
         limits.storedPerInstanceMax = stored
         limits.collapseKeysPerInstanceMax = keys
         limits.collapsibleBurst = burst

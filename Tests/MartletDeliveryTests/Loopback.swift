@@ -65,7 +65,7 @@ final class Loopback {
     var delivery: Delivery
     let capacity: UInt32
     /// Nothing is held back, collapsed or discarded here: what arrives can be told exactly.
-    private let limits: MailboxLimits
+    private let limits: BrokerLimits
     let isPlain: Bool
     var now = Instant(millisecondsSince1970: 0)
     /// Rows of a log that one reading looks at.
@@ -85,7 +85,7 @@ final class Loopback {
     private var connectionCount: UInt64 = 0
     let vectors = UnsafeMutableBufferPointer<iovec>.allocate(capacity: 64)
 
-    init(capacity: UInt32, limits: MailboxLimits = .none) {
+    init(capacity: UInt32, limits: BrokerLimits = .none) {
         self.capacity = capacity
         isPlain = limits == .none
         self.limits = limits

@@ -210,7 +210,7 @@ struct AdmissionPolicyTests {
     @Test(
         "REG-8: registrations of a project in a second are bounded, and another project's are not")
     func rate() throws {
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         limits.registrationsPerSecond = 5
         let bench = Bench(limits: limits)
         for project in ["tides", "other"] {
@@ -237,7 +237,7 @@ struct AdmissionPolicyTests {
 
     @Test("REG-8: a project has a bounded number of instances, and a place that was left is free")
     func instances() throws {
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         limits.instancesPerProjectMax = 3
         let bench = Bench(limits: limits)
         let project = try bench.project("tides")

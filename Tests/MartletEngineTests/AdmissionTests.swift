@@ -13,8 +13,8 @@ import Testing
 struct AdmissionTests {
     private func limits(
         inProgress: Int, deferred: Int = 10_000, megabytesPerProject: Int = 0, megabytes: Int = 0
-    ) -> MailboxLimits {
-        var limits = MailboxLimits.none
+    ) -> BrokerLimits {
+        var limits = BrokerLimits.none
         limits.fanoutsInProgressMax = inProgress
         limits.fanoutsDeferredMax = deferred
         limits.fanoutMegabytesPerProjectMax = megabytesPerProject
@@ -24,7 +24,7 @@ struct AdmissionTests {
 
     /// A bench with instances that are subscribed to `t`.
     private func bench(
-        _ limits: MailboxLimits, instances: Int = 2
+        _ limits: BrokerLimits, instances: Int = 2
     ) throws -> (bench: SendBench, instances: [Instance]) {
         let bench = try SendBench(limits, countsFanouts: true)
         let all = try (0..<instances).map { _ in try bench.register() }
@@ -55,7 +55,7 @@ struct AdmissionTests {
         "FAN-1 QUO-5: 1000 messages to many are in progress; the 1001st is deferred and begins when one ends"
     )
     func thousand() throws {
-        #expect(MailboxLimits().fanoutsInProgressMax == 1000)
+        #expect(BrokerLimits().fanoutsInProgressMax == 1000)
         let (bench, instances) = try bench(limits(inProgress: 1000))
         var numbers: [UInt64] = []
         for _ in 0..<1000 {

@@ -135,7 +135,7 @@ struct AppTests {
 
     @Test("REG-8: a million strangers cannot have the store, the instances or the places for apps")
     func flood() throws {
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         limits.instancesPerProjectMax = 100
         limits.registrationsPerSecond = 20
         let bench = Bench(limits: limits)

@@ -30,7 +30,7 @@ struct DayReportTests {
             guard case .accepted(let acceptance, _) = outcome else { throw Unexpected(outcome) }
             #expect(acceptance.recipientCount == UInt64(Self.mailboxesMax + 1))
         }
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         limits.storedPerInstanceMax = 1
         let (now, all) = (bench.now, limits)
         let reports = try bench.store.read { (transaction) throws in

@@ -111,7 +111,7 @@ struct DeviceTopicTests {
     }
 
     private func bounded() throws -> (Bench, [Instance]) {
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         limits.topicChangesPerSecond = 3000
         limits.deviceTopicBurst = 100
         limits.deviceTopicRefillSeconds = 1

@@ -75,7 +75,7 @@ struct EndedWaitingTests {
     private func bench(
         sendsEarlier: Bool
     ) throws -> (SendBench, devices: [Instance], earlier: UInt64?, running: UInt64) {
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         limits.fanoutsInProgressMax = 1
         let bench = try SendBench(limits, countsFanouts: true)
         let devices = [

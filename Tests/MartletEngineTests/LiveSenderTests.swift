@@ -14,7 +14,7 @@ import Testing
 
 @Suite("Messages that are not stored")
 struct LiveSenderTests {
-    private static func sending(_ limits: MailboxLimits = .none) -> LiveSending {
+    private static func sending(_ limits: BrokerLimits = .none) -> LiveSending {
         LiveSending(
             programs: SharedPrograms(), limits: LimitsInForce(limits),
             book: FanoutBook(limits: limits),
@@ -128,7 +128,7 @@ struct LiveSenderTests {
 
     @Test("TTL-2 FAN-1: as many as there are places may be in progress on a loop")
     func room() throws {
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         limits.fanoutsInProgressMax = 3
         let bench = Bench()
         try bench.project("tides")

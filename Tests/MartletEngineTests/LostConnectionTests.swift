@@ -11,8 +11,8 @@ import Testing
 
 @Suite("Connections lost in a crash")
 struct LostConnectionTests {
-    private static var limits: MailboxLimits {
-        var limits = MailboxLimits.none
+    private static var limits: BrokerLimits {
+        var limits = BrokerLimits.none
         limits.storedPerInstanceMax = 2
         limits.inactiveSeconds = 1000
         return limits

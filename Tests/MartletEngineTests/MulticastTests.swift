@@ -95,7 +95,7 @@ struct MulticastTests {
 
     @Test("MSG-1: what is malformed besides tokens refuses the message and is named by its index")
     func malformed() throws {
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         limits.multicastTokensMax = 3
         let bench = try SendBench(limits)
         let token = SendCommand.Target.token(try bench.register().token.text)
@@ -123,7 +123,7 @@ struct MulticastTests {
 
     @Test("GRP-5 QUO-1: a member whose device had too much, or of another app, is a failure")
     func groupFailures() throws {
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         limits.deviceMessagesPerMinute = 2
         let bench = try SendBench(limits)
         let busy = try bench.register()
@@ -223,7 +223,7 @@ struct MulticastTests {
         "FAN-1 FAN-5: a message to one token never waits and is not counted; one to a group or to several targets is"
     )
     func admission() throws {
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         limits.fanoutsInProgressMax = 1
         let bench = try SendBench(limits, countsFanouts: true)
         let all = try (0..<21).map { _ in try bench.register() }
@@ -285,7 +285,7 @@ struct MulticastTests {
 
     @Test("Ten thousand tokens in one message")
     func manyTokens() throws {
-        let bench = try SendBench(MailboxLimits())
+        let bench = try SendBench(BrokerLimits())
         let all = (0..<10_000).map { _ in bench.token() }
         let members = try (0..<50).map { _ in try bench.register() }
         var targets = all.map { SendCommand.Target.token($0.text) }

@@ -11,8 +11,8 @@ import Testing
 
 @Suite("Connections of several nodes")
 struct NodeRunTests {
-    private static var limits: MailboxLimits {
-        var limits = MailboxLimits.none
+    private static var limits: BrokerLimits {
+        var limits = BrokerLimits.none
         limits.storedPerInstanceMax = 2
         return limits
     }

@@ -16,8 +16,8 @@ struct NoticeTests {
         case connecting, listing, expiring, dozing
     }
 
-    private static var limits: MailboxLimits {
-        var limits = MailboxLimits.none
+    private static var limits: BrokerLimits {
+        var limits = BrokerLimits.none
         limits.storedPerInstanceMax = 2
         return limits
     }

@@ -201,7 +201,7 @@ struct ProjectLimitTests {
         for (broker, project, max) in [
             (nil, nil, 4000), (100, nil, 100), (100, 5000, 5000), (12_288, 10, 10),
         ] as [(Int?, Int?, Int)] {
-            var limits = MailboxLimits()
+            var limits = BrokerLimits()
             limits.payloadBytesMax = broker ?? limits.payloadBytesMax
             let bench = try SendBench(limits)
             let instance = try bench.register()
@@ -263,7 +263,7 @@ struct ProjectLimitTests {
         for (broker, project, max) in [
             (nil, nil, 28 * day), (60, nil, 60), (60, 365 * day, 365 * day), (nil, 5, 5),
         ] as [(Int?, Int64?, Int64)] {
-            var limits = MailboxLimits()
+            var limits = BrokerLimits()
             limits.timeToLiveSecondsMax = broker ?? limits.timeToLiveSecondsMax
             let bench = try SendBench(limits)
             let instance = try bench.register()
@@ -310,7 +310,7 @@ struct ProjectLimitTests {
 
     @Test("CON-3: topics of a condition, by the broker and by the project")
     func conditionTopics() throws {
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         limits.conditionTopicsMax = 2
         let bench = try SendBench(limits)
         func condition(_ count: Int) -> SendCommand {
@@ -359,7 +359,7 @@ struct ProjectLimitTests {
 
     @Test("STO-2: how long an inactive instance is told of a discard is a setting")
     func discardNotice() throws {
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         limits.inactiveSeconds = 10
         limits.discardNoticeSeconds = 100
         let bench = try SendBench(limits)

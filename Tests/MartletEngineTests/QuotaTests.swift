@@ -13,7 +13,7 @@ import Testing
 @Suite("The quota of a device")
 struct QuotaTests {
     private func bench() throws -> SendBench {
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         limits.deviceMessagesPerMinute = 3
         limits.deviceMessagesPerHour = 5
         return try SendBench(limits)
@@ -120,7 +120,7 @@ struct TokenTests {
 
     @Test("REG-4: a new token keeps topics, sets, mailbox and quota; the old one is UNREGISTERED")
     func rotate() throws {
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         limits.deviceMessagesPerMinute = 4
         let bench = try SendBench(limits)
         let instance = try bench.register(on: .apple)
@@ -159,7 +159,7 @@ struct TokenTests {
         "REG-4: an instance's last four former tokens let it in with its key, and lead nowhere else; they go with it"
     )
     func former() throws {
-        let bench = try SendBench(MailboxLimits())
+        let bench = try SendBench(BrokerLimits())
         let instance = try bench.register()
         let digest = instance.keyDigest
         func enters(_ token: Token, _ digest: SecretDigest) throws -> Token? {

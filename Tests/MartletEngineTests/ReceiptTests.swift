@@ -199,7 +199,7 @@ struct ReceiptTests {
         "RCP-2: of an expired message for many everyone is believed, whether its rows are left or not",
         arguments: [true, false])
     func expired(hasRows: Bool) throws {
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         limits.storedPerInstanceMax = 1
         let bench = try SendBench(limits)
         let members = try (0..<100).map { _ in try bench.register() }

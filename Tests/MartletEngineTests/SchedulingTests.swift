@@ -221,7 +221,7 @@ struct SchedulingTests {
 
     @Test("REG-4 FAN-1: a message that waits for room reaches whom its tokens named")
     func rotatedWhileDeferred() throws {
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         limits.fanoutsInProgressMax = 1
         let bench = try SendBench(limits, countsFanouts: true)
         let devices = try (0..<100).map { _ in try bench.register() }

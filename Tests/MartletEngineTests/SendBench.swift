@@ -14,7 +14,7 @@ import Testing
 final class SendBench {
     let store: MemoryStore
     private var engine: Engine
-    let limits: MailboxLimits
+    let limits: BrokerLimits
     var now = Instant(millisecondsSince1970: 1_800_000_000_000)
     private var secretCount: UInt64 = 0
     let tides: ProjectNumber
@@ -25,7 +25,7 @@ final class SendBench {
     private var firstFanouts: [UInt64: Fanout] = [:]
 
     init(
-        _ limits: MailboxLimits = MailboxLimits(), countsFanouts: Bool = false
+        _ limits: BrokerLimits = BrokerLimits(), countsFanouts: Bool = false
     ) throws {
         self.limits = limits
         book = countsFanouts ? FanoutBook(limits: limits) : nil

@@ -45,7 +45,7 @@ private final class MailboxHistory {
     init(seed: UInt64, instanceCount: Int) throws {
         random = SeededGenerator(seed: seed)
         hasDiscards = seed % 3 == 0
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         // What is discarded for inactive instances is forgotten one by one, so it is counted without
         // that of STO-1.
         limits.storedPerInstanceMax = hasDiscards ? 0 : 3

@@ -90,7 +90,7 @@ struct TopicPartTests {
     @Test(
         "TOP-6: a request in parts takes its quota once, for all its tokens, before the first part")
     func quota() throws {
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         limits.topicChangesPerSecond = 100
         let bench = Bench(limits: limits)
         let project = try bench.project("tides")

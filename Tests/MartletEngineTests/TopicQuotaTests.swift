@@ -41,7 +41,7 @@ struct TopicQuotaTests {
     )
     func defaults() throws {
         // A device's own bucket (TOP-11) would be empty first.
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         limits.deviceTopicBurst = 0
         let bench = try SendBench(limits)
         let instance = try bench.register()
@@ -85,7 +85,7 @@ struct TopicQuotaTests {
     }
 
     private func bench(perSecond: Int) throws -> SendBench {
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         limits.topicChangesPerSecond = perSecond
         return try SendBench(limits)
     }

@@ -85,7 +85,7 @@ struct UnwrittenReportTests {
         arguments: 0..<rounds(40) as Range<UInt64>)
     func kept(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         limits.reportsPerProjectMax = random.number(0...9)
         limits.reportSeconds = random.number(30...200)
         let bench = Bench(limits: limits)

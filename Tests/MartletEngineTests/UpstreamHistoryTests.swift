@@ -73,7 +73,7 @@ private final class UpstreamHistory {
 
     init(seed: UInt64) throws {
         random = SeededGenerator(seed: seed)
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         limits.upstreamKeptMax = Self.keptMax
         limits.deviceUpstreamPerMinute = 0
         bench = try SendBench(limits)

@@ -232,7 +232,7 @@ struct UpstreamTests {
 
     @Test("UPS-1 OPS-5: as many are kept as may be; the next is refused until one was taken")
     func full() throws {
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         limits.upstreamKeptMax = 2
         let bench = try SendBench(limits)
         let device = try bench.register()
@@ -275,7 +275,7 @@ struct UpstreamTests {
         "QUO-2: a device's fourth message in a minute, and the project's sixth, are refused with the exact delay; a transaction that fails takes nothing"
     )
     func quotas() throws {
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         limits.deviceUpstreamPerMinute = 3
         limits.upstreamPerMinute = 5
         let bench = try SendBench(limits)

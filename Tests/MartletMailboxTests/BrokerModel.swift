@@ -132,7 +132,7 @@ final class BrokerModel {
         case validated(recipients: Int?)
     }
 
-    let limits: MailboxLimits
+    let limits: BrokerLimits
     let brokenRule: EagerMailbox.BrokenRule
     private(set) var now: Int64
     var instances: [Int: Instance] = [:]
@@ -154,7 +154,7 @@ final class BrokerModel {
     /// The stream ID of what is stored, as the broker numbered it.
     var streamIDs: [UInt64: UInt64] = [:]
 
-    init(limits: MailboxLimits, now: Int64, brokenRule: EagerMailbox.BrokenRule) {
+    init(limits: BrokerLimits, now: Int64, brokenRule: EagerMailbox.BrokenRule) {
         self.limits = limits
         self.now = now
         self.brokenRule = brokenRule

@@ -55,7 +55,7 @@ final class History {
         random = SeededGenerator(seed: seed)
         isSmall = random.chance(85)
         instancesMax = random.number(1...4)
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         // Reports are kept for longer than a history lasts.
         limits.reportSeconds = 1_000_000_000
         if isSmall {

@@ -33,7 +33,7 @@ final class LoopDriver {
     /// Bytes of a log that a turn looks at, few, so that readings are paused.
     private let rowsMax: Int
 
-    init(limits: MailboxLimits, rowsMax: Int) {
+    init(limits: BrokerLimits, rowsMax: Int) {
         // So few that mailboxes are delivered in part.
         delivery = Delivery(capacity: 64, limits: limits, partialEntriesMax: 3)
         self.rowsMax = rowsMax

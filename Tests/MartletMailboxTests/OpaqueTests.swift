@@ -12,8 +12,8 @@ private func topic(_ text: String? = nil) -> CollapseKey { .opaque(topic: text) 
 
 @Suite("The rules for opaque messages")
 struct OpaqueTests {
-    private func limits(stored: Int = 100) -> MailboxLimits {
-        var limits = MailboxLimits()
+    private func limits(stored: Int = 100) -> BrokerLimits {
+        var limits = BrokerLimits()
         limits.deviceMessagesPerMinute = 0
         limits.storedPerInstanceMax = stored
         return limits

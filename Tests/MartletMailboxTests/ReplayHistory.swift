@@ -12,7 +12,7 @@ import MartletRows
 /// One random life. Which one is all in the seed.
 final class ReplayHistory {
     private var random: SeededGenerator
-    private var limits = MailboxLimits()
+    private var limits = BrokerLimits()
     private var mailbox: EagerMailbox
     private var now: Int64 = 1_000_000
     private var last: UInt64 = 0

@@ -14,7 +14,7 @@ final class Example {
     let instance: Instance
     private var nextID: UInt64 = 0
 
-    init(limits: MailboxLimits = MailboxLimits()) throws {
+    init(limits: BrokerLimits = BrokerLimits()) throws {
         world = try World(.memory)
         try world.beginHistory(limits: limits, rowsMax: 1024)
         instance = try world.register(app: "com.a", platform: .android)
@@ -77,7 +77,7 @@ struct RuleTests {
         "STO-1 who reads its mailbox before the store knows that it had left is told what was discarded"
     )
     func early() throws {
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         limits.storedPerInstanceMax = 5
         let example = try Example(limits: limits)
         _ = try example.connect()
@@ -93,7 +93,7 @@ struct RuleTests {
 
     @Test("STO-1 a hundred messages are stored; the next discards all 101, told once")
     func stored() throws {
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         limits.deviceMessagesPerMinute = 0
         let hundred = try Example(limits: limits)
         for _ in 0..<100 { _ = try hundred.send() }
@@ -113,7 +113,7 @@ struct RuleTests {
 
     @Test("STO-1 what earlier connections did not take counts too, however short they were")
     func shortConnections() throws {
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         limits.storedPerInstanceMax = 10
         let example = try Example(limits: limits)
         for round in 0..<4 as Range<UInt64> {
@@ -140,7 +140,7 @@ struct RuleTests {
 
     @Test("STO-1 what a device says it has taken when it connects changes nothing of its absence")
     func listedAfterAbsence() throws {
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         limits.storedPerInstanceMax = 5
         let example = try Example(limits: limits)
         _ = try example.connect()
@@ -157,7 +157,7 @@ struct RuleTests {
 
     @Test("REP-1 the day knows at once what is discarded and replaced for a device that is away")
     func dayKnows() throws {
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         limits.deviceMessagesPerMinute = 0
         let example = try Example(limits: limits)
         for _ in 0..<101 { _ = try example.send() }
@@ -175,7 +175,7 @@ struct RuleTests {
 
     @Test("STO-1 what a doze holds back counts; what is urgent does not")
     func dozeOverflows() throws {
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         limits.deviceMessagesPerMinute = 0
         limits.deviceMessagesPerHour = 0
         let example = try Example(limits: limits)
@@ -192,7 +192,7 @@ struct RuleTests {
 
     @Test("STO-1 a device that lists two notices is told neither again")
     func twoNotices() throws {
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         limits.storedPerInstanceMax = 1
         let example = try Example(limits: limits)
         for _ in 0..<2 { _ = try example.send() }
@@ -216,7 +216,7 @@ struct RuleTests {
         ] as [([UInt64], [UInt64])], [false, true])
     func noticeOfDelivered(messages: (taken: [UInt64], left: [UInt64]), isCluster: Bool) throws {
         let (taken, left) = messages
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         limits.storedPerInstanceMax = 2
         let example = try Example(limits: limits)
         if isCluster { try example.world.beginCluster() }
@@ -245,7 +245,7 @@ struct RuleTests {
         "STO-1 STO-2 a message before a notice is acknowledged without the notice",
         arguments: [false, true])
     func messageBeforeNotice(isCluster: Bool) throws {
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         limits.storedPerInstanceMax = 1
         limits.inactiveSeconds = 10
         let example = try Example(limits: limits)
@@ -269,7 +269,7 @@ struct RuleTests {
         "STO-1 STO-2 a notice of two kinds of discards is acknowledged singly, or in HELLO, without the message before it",
         arguments: [false, true], [false, true])
     func singleNotice(isCluster: Bool, isListed: Bool) throws {
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         limits.storedPerInstanceMax = 1
         limits.inactiveSeconds = 10
         let example = try Example(limits: limits)
@@ -299,7 +299,7 @@ struct RuleTests {
 
     @Test("STO-1 a notice acknowledged just before a doze runs over is not told again")
     func noticeBeforeDoze() throws {
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         limits.storedPerInstanceMax = 1
         let example = try Example(limits: limits)
         for _ in 0..<2 { _ = try example.send() }

@@ -53,7 +53,7 @@ final class World {
     private var store: any RowStore
     private var engine: Engine
     private var loops: [LoopDriver] = []
-    private var limits = MailboxLimits()
+    private var limits = BrokerLimits()
     private var rowsMax = 1024
     var now = Instant(millisecondsSince1970: 1_800_000_000_000)
     private var connectionCount: UInt64 = 0
@@ -112,7 +112,7 @@ final class World {
     ///   - rowsMax: messages that a loop looks at before it turns to other sessions.
     ///   - acknowledgingBounds: what a transaction does of the acknowledgements that wait.
     func beginHistory(
-        limits: MailboxLimits, rowsMax: Int, acknowledgingBounds: AcknowledgingBounds? = nil
+        limits: BrokerLimits, rowsMax: Int, acknowledgingBounds: AcknowledgingBounds? = nil
     ) throws {
         self.limits = limits
         self.rowsMax = rowsMax

@@ -147,7 +147,7 @@ struct StorageReturnTests {
         "TTL-3 STO-1 COL-1: weeks of a steady load leave the file as large as the first ones did, whoever is away"
     )
     func steady() throws {
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         limits.storedPerInstanceMax = 100
         limits.collapseKeysPerInstanceMax = 4
         limits.reportSeconds = 86_400
@@ -250,7 +250,7 @@ struct StorageReturnTests {
 
     @Test("STO-1: a mailbox that ran over says so however much later, and how many it were")
     func discarded() throws {
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         limits.storedPerInstanceMax = 3
         let bench = try StoredBench(limits: limits)
         let project = try bench.project("tides")
@@ -331,7 +331,7 @@ struct MailboxStateTests {
     @Test(
         "STO-2: who is away for more than 30 days becomes inactive, who comes back is not any more")
     func inactive() throws {
-        let limits = MailboxLimits()
+        let limits = BrokerLimits()
         let bench = try StoredBench(limits: limits)
         let instance = try bench.register(in: "tides")
         let project = instance.project
@@ -393,7 +393,7 @@ struct MailboxStateTests {
     @Test(
         "REG-3: nothing of an instance is left anywhere, and the next with its ordinal is no heir")
     func nothingLeft() throws {
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         limits.storedPerInstanceMax = 2
         limits.collapseKeysPerInstanceMax = 1
         limits.inactiveSeconds = 1000

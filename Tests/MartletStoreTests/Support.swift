@@ -42,7 +42,7 @@ final class StoredBench: Bench {
     }
 
     init(
-        mapBytes: Int = 1 << 24, limits: MailboxLimits = .none, checkpointCommitsMax: Int = 1000,
+        mapBytes: Int = 1 << 24, limits: BrokerLimits = .none, checkpointCommitsMax: Int = 1000,
         faults: StoreFaults? = nil
     ) throws {
         folder = TemporaryFolder()

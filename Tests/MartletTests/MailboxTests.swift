@@ -12,9 +12,9 @@ import Testing
 @Suite("Mailboxes", .timeLimit(.minutes(2)))
 struct MailboxTests {
     private func open(
-        _ clock: TestClock, _ change: (inout MailboxLimits) -> Void = { _ in }
+        _ clock: TestClock, _ change: (inout BrokerLimits) -> Void = { _ in }
     ) async throws -> TestBroker {
-        var limits = MailboxLimits()
+        var limits = BrokerLimits()
         change(&limits)
         return try await TestBroker.open(loops: 1) {
             $0.clock = { clock.instant }

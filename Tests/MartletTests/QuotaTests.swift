@@ -10,7 +10,7 @@ import Testing
 @Suite("Quotas of a project", .timeLimit(.minutes(2)))
 struct ProjectQuotaTests {
     private func open(
-        _ clock: TestClock, _ change: @escaping (inout MailboxLimits) -> Void
+        _ clock: TestClock, _ change: @escaping (inout BrokerLimits) -> Void
     ) async throws -> TestBroker {
         try await TestBroker.open {
             change(&$0.limits)

@@ -241,7 +241,7 @@ private struct ThrottleReading {
     var heldUntil: Instant?
 
     /// - Parameter full: the instant at which the bucket is full again.
-    init(limits: MailboxLimits, full: Instant, now: Instant) {
+    init(limits: BrokerLimits, full: Instant, now: Instant) {
         guard limits.collapsibleBurst > 0, limits.collapsibleRefillSeconds > 0 else { return }
         let token = Int64(limits.collapsibleRefillSeconds) * 1000
         let bucket = token * Int64(limits.collapsibleBurst)

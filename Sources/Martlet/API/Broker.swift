@@ -338,14 +338,14 @@ public final class Broker: Sendable {
     package var watcherCount: Int { committer.watches.watcherCount }
 
     /// OPS-11: the limits in force.
-    public var limits: MailboxLimits { committer.limits.value }
+    public var limits: BrokerLimits { committer.limits.value }
 
     /// OPS-11: changes the limits while connections stay open. Requests meet the new limits within a second. The buckets
-    /// of a changed rate are full again. The rules of mailboxes (`MailboxLimits.mailboxRules`) keep their values until
+    /// of a changed rate are full again. The rules of mailboxes (`BrokerLimits.mailboxRules`) keep their values until
     /// the broker is opened again.
     /// - Returns: the limits in force from now on.
     @discardableResult
-    public func change(limits: MailboxLimits) -> MailboxLimits {
+    public func change(limits: BrokerLimits) -> BrokerLimits {
         let inForce = committer.limits.change(to: limits)
         committer.book.change(limits: inForce)
         gauges.requestMemory.change(inForce)

@@ -235,7 +235,7 @@ struct LoopLimits {
     /// Changes of the limits up to the copy.
     private var changeCount: UInt64 = 0
 
-    init(_ limits: MailboxLimits, loopCount: Int) {
+    init(_ limits: BrokerLimits, loopCount: Int) {
         frames = FrameBounds(limits, loopCount: loopCount)
         fanoutsInProgressMax = limits.fanoutsInProgressMax
     }

@@ -8,7 +8,7 @@
 // Three kinds of peers have parts of their own (NET-6), because a kind with easier admission must not use up the
 // memory of the next kind. Strangers have a small part beside all projects. Devices have half of a project's
 // memory, and half of all projects' memory. Senders and administrators have the rest, and what devices leave.
-// Rests on MailboxLimits and StrangerBook.
+// Rests on BrokerLimits and StrangerBook.
 
 import MartletBase
 import MartletRows
@@ -54,9 +54,9 @@ final class RequestMemory: Sendable {
         private(set) var perProjectMax = 0
         private(set) var totalMax = 0
 
-        init(_ limits: MailboxLimits) { bound(limits) }
+        init(_ limits: BrokerLimits) { bound(limits) }
 
-        mutating func bound(_ limits: MailboxLimits) {
+        mutating func bound(_ limits: BrokerLimits) {
             perProjectMax = limits.requestMegabytesPerProjectMax.megabytes
             totalMax = limits.requestMegabytesMax.megabytes
         }
@@ -65,13 +65,13 @@ final class RequestMemory: Sendable {
     private let strangers: StrangerBook
     private let state: Mutex<State>
 
-    init(_ limits: MailboxLimits, strangers: StrangerBook) {
+    init(_ limits: BrokerLimits, strangers: StrangerBook) {
         state = Mutex(State(limits))
         self.strangers = strangers
     }
 
     /// OPS-11: changes the bounds. Requests held above a lower bound stay.
-    func change(_ limits: MailboxLimits) { state.withLock { $0.bound(limits) } }
+    func change(_ limits: BrokerLimits) { state.withLock { $0.bound(limits) } }
 
     /// Retry delay of a refusal, in milliseconds. The broker answers all held requests in less time.
     private static let retryMilliseconds: UInt32 = 200

@@ -123,7 +123,7 @@ public struct BrokerConfiguration: Sendable {
     /// NET-5: milliseconds over which draining clients are asked to spread their return.
     public var reconnectDelayMilliseconds: UInt32 = 5000
     /// Limits on the mailbox of an instance, and on the requests, fanouts and memory of a project.
-    public var limits = MailboxLimits()
+    public var limits = BrokerLimits()
     /// FAN-7: ceiling on deliveries of fanouts, per second over all projects. 0: no ceiling. Projects share the
     /// ceiling in the same turns as all capacity. Messages read from mailboxes do not count, and neither do
     /// messages to single instances.

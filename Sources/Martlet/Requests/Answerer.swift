@@ -15,7 +15,7 @@ struct Answerer: Sendable {
     let programs: SharedPrograms
     let gauges: Gauges
     /// OPS-11: the limits in force.
-    var limits: MailboxLimits { gauges.committer.limits.value }
+    var limits: BrokerLimits { gauges.committer.limits.value }
     let quotas: ProjectQuotas
     /// The data folder, with the secrets beside the store.
     let folder: String

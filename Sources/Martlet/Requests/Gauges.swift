@@ -26,7 +26,7 @@ final class Gauges: Sendable {
     static let projectsMax = RefusalBook.projectsMax
 
     init(
-        store: Store, committer: Committer, limits: MailboxLimits, strangers: StrangerBook,
+        store: Store, committer: Committer, limits: BrokerLimits, strangers: StrangerBook,
         clock: @escaping @Sendable () -> Instant
     ) {
         requestMemory = RequestMemory(limits, strangers: strangers)

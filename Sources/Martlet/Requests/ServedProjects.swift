@@ -88,7 +88,7 @@ extension Outcome {
 
 extension ProjectSummary {
     /// - Parameter limits: the broker's limits, for those that the project has not of its own.
-    init(_ project: Project, _ limits: MailboxLimits) {
+    init(_ project: Project, _ limits: BrokerLimits) {
         self.init(
             id: project.id, senderID: project.senderID,
             conditionTopicsMax: project.conditionTopicsMax(limits),

@@ -30,14 +30,14 @@ package final class StrangerBook: Sendable {
         /// Largest number of connections of an address before WELCOME; 0: no bound.
         var handshakesMax: Int { min(handshakesWanted, handshakesCeiling) }
 
-        init(_ limits: MailboxLimits) {
+        init(_ limits: BrokerLimits) {
             bytesMax = limits.strangerMegabytesMax.megabytes
             registrationsPerSecond = limits.registrationsPerSecondPerAddress
             refusalsPerMinute = limits.refusalsPerMinutePerAddress
             handshakesWanted = limits.handshakesPerAddressMax
         }
 
-        mutating func bound(_ limits: MailboxLimits) {
+        mutating func bound(_ limits: BrokerLimits) {
             bytesMax = limits.strangerMegabytesMax.megabytes
             registrationsPerSecond = limits.registrationsPerSecondPerAddress
             refusalsPerMinute = limits.refusalsPerMinutePerAddress
@@ -82,13 +82,13 @@ package final class StrangerBook: Sendable {
     private let state: Mutex<State>
     private let doors = Mutex<[@Sendable () -> DoorFigures]>([])
 
-    init(_ limits: MailboxLimits, monotonic: @escaping @Sendable () -> Int64) {
+    init(_ limits: BrokerLimits, monotonic: @escaping @Sendable () -> Int64) {
         self.monotonic = monotonic
         state = Mutex(State(limits))
     }
 
     /// OPS-11: changes the bounds. What strangers hold above a lower bound stays until it ends.
-    func change(_ limits: MailboxLimits) { state.withLock { $0.bound(limits) } }
+    func change(_ limits: BrokerLimits) { state.withLock { $0.bound(limits) } }
 
     /// Bounds the connections of an address without WELCOME by a quarter of the broker's connections, which can be few:
     /// a process may have few descriptors.

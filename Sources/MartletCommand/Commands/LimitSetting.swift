@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A limit on the command line: `name=value` of `martlet serve`, and of `martlet project set` for the limits that a
-// project may have of its own. Rests on MailboxLimits and ProjectLimits.
+// project may have of its own. Rests on BrokerLimits and ProjectLimits.
 
 import Martlet
 
 struct LimitSetting: Sendable {
-    private typealias Place = any WritableKeyPath<MailboxLimits, Int> & Sendable
+    private typealias Place = any WritableKeyPath<BrokerLimits, Int> & Sendable
 
     private static let limits: [(name: String, path: Place)] =
         ProjectLimit.allCases.map { (name: $0.name, path: $0.brokerValue) } + others
@@ -76,7 +76,7 @@ struct LimitSetting: Sendable {
     }
 
     /// The limits of two values that differ, as `name=old→new`.
-    static func changes(from old: MailboxLimits, to new: MailboxLimits) -> [String] {
+    static func changes(from old: BrokerLimits, to new: BrokerLimits) -> [String] {
         limits.filter { old[keyPath: $0.path] != new[keyPath: $0.path] }.map {
             "\($0.name)=\(old[keyPath: $0.path])→\(new[keyPath: $0.path])"
         }
@@ -96,7 +96,7 @@ struct LimitSetting: Sendable {
         self.value = value
     }
 
-    func apply(to limits: inout MailboxLimits) { limits[keyPath: path] = value }
+    func apply(to limits: inout BrokerLimits) { limits[keyPath: path] = value }
 }
 
 /// `name=value` of `martlet project set`, or `name=broker` for the broker's value.

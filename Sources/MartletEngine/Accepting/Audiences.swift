@@ -12,7 +12,7 @@ import MartletRows
 /// Turns targets into sets of instances.
 struct Audiences: ~Copyable {
     let programs: SharedPrograms
-    var limits: MailboxLimits
+    var limits: BrokerLimits
     /// Projects whose keys a push service refuses (GW-11).
     let bridgeFaults: BridgeFaults
     /// The last topic that was sent to, and its subscribers.
@@ -25,7 +25,7 @@ struct Audiences: ~Copyable {
     private var lastSender: (project: ProjectNumber, text: String)?
 
     init(
-        programs: SharedPrograms, limits: MailboxLimits,
+        programs: SharedPrograms, limits: BrokerLimits,
         bridgeFaults: BridgeFaults = BridgeFaults()
     ) {
         self.programs = programs

@@ -14,7 +14,7 @@ struct MessageBounds {
     /// The longest time to live, which is also the default (TTL-1).
     let timeToLiveSecondsMax: UInt32
 
-    init(_ project: Project, _ limits: MailboxLimits) {
+    init(_ project: Project, _ limits: BrokerLimits) {
         payloadBytesMax = min(
             project.limits[.payloadBytes] ?? limits.payloadBytesMax, Limits.payloadBytesCeiling)
         timeToLiveSecondsMax = min(

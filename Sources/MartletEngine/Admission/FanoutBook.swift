@@ -102,7 +102,7 @@ package final class FanoutBook: Sendable {
     }
 
     private struct State {
-        var limits: MailboxLimits
+        var limits: BrokerLimits
         var projects: [ProjectNumber: Entry] = [:]
         var bytes = 0
         var lastNumber: UInt64 = 0
@@ -119,7 +119,7 @@ package final class FanoutBook: Sendable {
     /// Makes an empty book.
     /// - Parameter limits: the bounds of fanouts in progress (FAN-1).
     package init(
-        limits: MailboxLimits = MailboxLimits(),
+        limits: BrokerLimits = BrokerLimits(),
         tell: (@Sendable (FanoutMoment, _ began: Instant) -> Void)? = nil
     ) {
         state = Mutex(State(limits: limits))
@@ -127,7 +127,7 @@ package final class FanoutBook: Sendable {
     }
 
     /// Changes the bounds (OPS-11). Fanouts in progress above a lower bound go on.
-    package func change(limits: MailboxLimits) {
+    package func change(limits: BrokerLimits) {
         state.withLock { $0.limits = limits }
         // There may be room for deferred messages now.
         roomWasMade.store(true, ordering: .releasing)

@@ -24,7 +24,7 @@ package import MartletRows
 
 /// Replays an instance's log. Add the entries in order, then ask what is left.
 package struct MailboxReplay: Sendable {
-    private let limits: MailboxLimits
+    private let limits: BrokerLimits
     private let absence: Absence
     /// Stored plain messages accepted in the absence, in order.
     private var counted: [LogEntry] = []
@@ -69,7 +69,7 @@ package struct MailboxReplay: Sendable {
     ///   - keepsReplaced: whether `replaced` and `isDiscarded` are asked.
     ///   - delivered: by lane, the last sequence given to a connection.
     package init(
-        limits: MailboxLimits, after: MessageSequence, absence: Absence,
+        limits: BrokerLimits, after: MessageSequence, absence: Absence,
         discarded: (count: UInt64, through: MessageSequence)? = nil, keepsUncounted: Bool = true,
         keepsReplaced: Bool = false, delivered: LaneMarks = LaneMarks(.none)
     ) {
@@ -90,7 +90,7 @@ package struct MailboxReplay: Sendable {
     ///     COL-3 allow an instance.
     ///   - keepsReplaced: whether `replaced` and `isDiscarded` are asked.
     package init(
-        limits: MailboxLimits, state: MailboxState, keepsUncounted: Bool = true,
+        limits: BrokerLimits, state: MailboxState, keepsUncounted: Bool = true,
         keepsReplaced: Bool = false
     ) {
         self.init(

@@ -30,7 +30,7 @@ package struct Audience: Sendable, Hashable {
     /// - Throws: `MartletError` for an invalid condition, `StorageError`.
     package init(
         of text: String, in number: ProjectNumber, _ programs: SharedPrograms,
-        limits: MailboxLimits = MailboxLimits(), _ storage: borrowing Transaction
+        limits: BrokerLimits = BrokerLimits(), _ storage: borrowing Transaction
     ) throws {
         let project = try Self.project(number, storage)
         let condition = try programs.condition(
@@ -79,7 +79,7 @@ package struct Audience: Sendable, Hashable {
     /// - Throws: `MartletError` for an invalid condition, `StorageError`.
     package static func explain(
         _ text: String, in number: ProjectNumber, _ programs: SharedPrograms,
-        limits: MailboxLimits, _ storage: borrowing Transaction
+        limits: BrokerLimits, _ storage: borrowing Transaction
     ) throws -> Explanation {
         let project = try project(number, storage)
         let condition = try programs.condition(

@@ -165,7 +165,7 @@ package enum Listing {
     /// Tokens of the instances that a condition selects (CON-8).
     package static func audience(
         of text: String, in number: ProjectNumber, from start: Ordinal, limit: Int,
-        _ programs: SharedPrograms, limits: MailboxLimits, _ storage: borrowing Transaction
+        _ programs: SharedPrograms, limits: BrokerLimits, _ storage: borrowing Transaction
     ) throws -> Tokens {
         try check(limit)
         let project = try Audience.project(number, storage)

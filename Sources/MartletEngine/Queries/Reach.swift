@@ -14,7 +14,7 @@ package enum Reach {
     /// - Throws: `MartletError` for a fault of the message, `StorageError`.
     package static func recipients(
         of message: SendCommand, in number: ProjectNumber, _ programs: SharedPrograms,
-        limits: MailboxLimits, now: Instant, _ storage: borrowing Transaction
+        limits: BrokerLimits, now: Instant, _ storage: borrowing Transaction
     ) throws -> RecipientSet {
         let project = try Audience.project(number, storage)
         var audiences = Audiences(programs: programs, limits: limits)

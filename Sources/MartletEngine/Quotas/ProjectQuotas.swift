@@ -46,15 +46,15 @@ package final class ProjectQuotas: Sendable {
     /// Retry delay in milliseconds while too many sender connections are open. Nobody can tell when one will close.
     private static let connectionsFullMilliseconds: UInt64 = 1000
 
-    private let limitsInForce: Mutex<MailboxLimits>
-    private var limits: MailboxLimits { limitsInForce.withLock { $0 } }
+    private let limitsInForce: Mutex<BrokerLimits>
+    private var limits: BrokerLimits { limitsInForce.withLock { $0 } }
     private let state = Mutex(State())
 
     /// The nodes that share the limits on connections; nil for a lone broker (OPS-7).
     private let nodes: ShareCount?
 
     /// Makes quotas with full buckets, because the quotas are not stored.
-    package init(_ limits: MailboxLimits = MailboxLimits(), nodes: ShareCount? = nil) {
+    package init(_ limits: BrokerLimits = BrokerLimits(), nodes: ShareCount? = nil) {
         limitsInForce = Mutex(limits)
         self.nodes = nodes
     }
@@ -62,7 +62,7 @@ package final class ProjectQuotas: Sendable {
     private func part(of limit: Int) -> Int { nodes?.part(of: limit) ?? limit }
 
     /// Changes the limits, between two transactions (OPS-11). The buckets of a changed rate are full again.
-    func change(limits new: MailboxLimits) {
+    func change(limits new: BrokerLimits) {
         let old = limits
         limitsInForce.withLock { $0 = new }
         state.withLock { state in

@@ -20,7 +20,7 @@ extension Reports {
     ///   - cursor: from the page before, or empty.
     package static func page(
         from first: UInt32, through last: UInt32, in project: ProjectNumber,
-        after cursor: String, limit: Int, limits: MailboxLimits, now: Instant,
+        after cursor: String, limit: Int, limits: BrokerLimits, now: Instant,
         _ storage: borrowing Transaction
     ) throws -> DayReportPage {
         try Listing.check(limit)
@@ -87,7 +87,7 @@ extension MartletError {
     /// The error for a message without a report, because the report was removed or never existed (REP-1).
     /// - Parameter field: the field with the message's ID.
     package static func noReport(
-        _ limits: MailboxLimits, field: String = "message_id"
+        _ limits: BrokerLimits, field: String = "message_id"
     ) -> MartletError {
         guard limits.reportSeconds > 0 else {
             return MartletError(

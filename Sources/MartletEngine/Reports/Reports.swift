@@ -84,7 +84,7 @@ package enum Reports {
     /// A message's report, exact at the instant of the snapshot (REP-1).
     /// - Returns: nil if the project has no report of the message.
     package static func message(
-        _ number: UInt64, in project: ProjectNumber, limits: MailboxLimits, now: Instant,
+        _ number: UInt64, in project: ProjectNumber, limits: BrokerLimits, now: Instant,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> MessageReport? {
         guard let sequence = try storage.reporting.reportSequence(ofNumber: number, in: project)

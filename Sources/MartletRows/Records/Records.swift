@@ -69,7 +69,7 @@ public struct Project: Sendable, Hashable {
 extension Project {
     /// CON-3: distinct topics in one condition of the project.
     /// - Parameter broker: the broker's limits, for a project without a value of its own.
-    package func conditionTopicsMax(_ broker: MailboxLimits) -> Int {
+    package func conditionTopicsMax(_ broker: BrokerLimits) -> Int {
         limits[.topicsPerCondition] ?? broker.conditionTopicsMax
     }
 }

@@ -49,7 +49,7 @@ final class InstanceModel {
 
     init(
         number: Int, project: ProjectModel, token: String, deviceKey: String,
-        limits: MailboxLimits
+        limits: BrokerLimits
     ) {
         self.number = number
         self.project = project

@@ -28,7 +28,7 @@ final class Oracle {
 
     let trace: Trace
     let clock: SimulatedClock
-    private let limits: MailboxLimits
+    private let limits: BrokerLimits
     /// OPS-7: the time of the transaction that is told later; nil: the present.
     var moment: Instant?
     private var now: Instant { moment ?? clock.instant }
@@ -52,7 +52,7 @@ final class Oracle {
     /// By connection, the last accepted message's place among the sendings.
     private var acceptedPlaces: [Int: Int] = [:]
 
-    init(clock: SimulatedClock, trace: Trace, limits: MailboxLimits) {
+    init(clock: SimulatedClock, trace: Trace, limits: BrokerLimits) {
         self.clock = clock
         self.trace = trace
         self.limits = limits

@@ -32,7 +32,7 @@ struct WorldPlan {
     var projectCount = 1
     var devicesPerProject = 4
     var topicCount = 3
-    var limits = MailboxLimits()
+    var limits = BrokerLimits()
     var conditions = NetworkConditions.perfect
     var habits = DeviceHabits()
     /// Connections of a loop, at most.

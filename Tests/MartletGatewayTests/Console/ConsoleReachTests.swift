@@ -165,7 +165,7 @@ struct ConsoleReachTests {
         "GW-9 a device's page tells where it is connected from, its state, why messages wait, and the limits left"
     )
     func device() async throws {
-        var limits = MailboxLimits.none
+        var limits = BrokerLimits.none
         limits.deviceMessagesPerMinute = 9
         limits.deviceUpstreamPerMinute = 7
         limits.collapsibleBurst = 2

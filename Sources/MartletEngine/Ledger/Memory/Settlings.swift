@@ -31,7 +31,7 @@ final class SettlingProgress {
 
     init(
         _ instance: Instance, in project: ProjectNumber, _ state: MailboxState,
-        limits: MailboxLimits, isCollecting: Bool
+        limits: BrokerLimits, isCollecting: Bool
     ) {
         self.project = project
         self.ordinal = instance.ordinal

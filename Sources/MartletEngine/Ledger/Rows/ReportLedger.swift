@@ -284,7 +284,7 @@ package struct ReportLedger: Ledger {
 
     /// Removes reports and days that are too old.
     func sweep(
-        now: Instant, limits: MailboxLimits, rows: inout Int
+        now: Instant, limits: BrokerLimits, rows: inout Int
     ) throws(StorageError) {
         let last = now.advanced(bySeconds: -Int64(limits.reportSeconds))
         while rows > 0, let due = try dueRows.next(.report, through: last) {

@@ -27,7 +27,7 @@ package struct Absences: Ledger {
     /// - Parameter taken: the last message that the device has taken, according to HELLO.
     func endAbsence(
         of ordinal: Ordinal, in project: ProjectNumber, through last: MessageSequence,
-        taken: MessageSequence = .none, now: Instant, limits: MailboxLimits
+        taken: MessageSequence = .none, now: Instant, limits: BrokerLimits
     ) throws(StorageError) {
         guard let instance = try instances.instance(ordinal, in: project),
             let owner = try log.owner(instance, in: project)
@@ -70,7 +70,7 @@ package struct Absences: Ledger {
     /// Writes down the discards of an absence (STO-1), if the absence has any.
     func discard(
         by absence: Absence, _ owner: MailboxOwner, _ instance: Instance,
-        _ state: inout MailboxState, now: Instant, limits: MailboxLimits
+        _ state: inout MailboxState, now: Instant, limits: BrokerLimits
     ) throws(StorageError) {
         let (ordinal, project) = (instance.ordinal, instance.project)
         let start = state.logStart
@@ -130,7 +130,7 @@ package struct Absences: Ledger {
 
     /// Brings the log's bound up to date. Returns whether it is above the limit, or unknown (STO-1).
     private func mayBeTooMuch(
-        _ absence: Absence, _ owner: MailboxOwner, _ instance: Instance, _ limits: MailboxLimits
+        _ absence: Absence, _ owner: MailboxOwner, _ instance: Instance, _ limits: BrokerLimits
     ) throws(StorageError) -> Bool {
         let taker = Taker(instance)
         guard let settlings,

@@ -24,7 +24,7 @@ package struct Acknowledging: Ledger {
     /// Applies acknowledgements as far as the budget allows, each instance's in order.
     /// - Returns: for each array of `all`, what is left for later transactions.
     package func acknowledge(
-        _ all: [[Acknowledgement]], now: Instant, limits: MailboxLimits,
+        _ all: [[Acknowledgement]], now: Instant, limits: BrokerLimits,
         _ budget: inout AcknowledgingBudget
     ) throws(StorageError) -> [[Acknowledgement]] {
         var waiting = all.indices.flatMap { from in all[from].map { (from: from, one: $0) } }
@@ -65,7 +65,7 @@ package struct Acknowledging: Ledger {
     /// - Parameter isWhole: whether all of it is applied in one step.
     /// - Returns: what is left for another step; nil if nothing is.
     private func acknowledge(
-        _ acknowledgement: Acknowledgement, isWhole: Bool, now: Instant, limits: MailboxLimits,
+        _ acknowledgement: Acknowledgement, isWhole: Bool, now: Instant, limits: BrokerLimits,
         _ budget: inout AcknowledgingBudget
     ) throws(StorageError) -> Acknowledgement? {
         let (ordinal, project) = (acknowledgement.ordinal, acknowledgement.project)
@@ -175,7 +175,7 @@ package struct Acknowledging: Ledger {
 
     /// Ends the lost connection of an instance that arrives or departs, and the absence of one that arrives.
     private func endAbsence(
-        _ acknowledgement: Acknowledgement, now: Instant, limits: MailboxLimits
+        _ acknowledgement: Acknowledgement, now: Instant, limits: BrokerLimits
     ) throws(StorageError) {
         let (ordinal, project) = (acknowledgement.ordinal, acknowledgement.project)
         guard acknowledgement.departure != nil || acknowledgement.arrival != nil else { return }

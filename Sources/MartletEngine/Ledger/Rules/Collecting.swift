@@ -88,7 +88,7 @@ package struct Collecting: Ledger {
 
     /// Does one step of a collection.
     func collect(
-        _ project: ProjectNumber, now: Instant, limits: MailboxLimits, rows: inout Int
+        _ project: ProjectNumber, now: Instant, limits: BrokerLimits, rows: inout Int
     ) throws(StorageError) {
         guard var row = try collection(of: project) else {
             throw StorageError(
@@ -118,7 +118,7 @@ package struct Collecting: Ledger {
     }
 
     private func mark(
-        _ project: ProjectNumber, _ row: inout CollectionRow, now: Instant, limits: MailboxLimits,
+        _ project: ProjectNumber, _ row: inout CollectionRow, now: Instant, limits: BrokerLimits,
         rows: inout Int
     ) throws(StorageError) {
         guard let last = try lastBlob(of: project) else {

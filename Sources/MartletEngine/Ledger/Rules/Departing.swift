@@ -25,7 +25,7 @@ package struct Departing: Ledger {
     /// Deletes an instance's tokens, record, mailbox, receipts and message IDs. The caller removes it from its sets,
     /// except the inactive one.
     package func remove(
-        _ instance: Instance, now: Instant, limits: MailboxLimits
+        _ instance: Instance, now: Instant, limits: BrokerLimits
     ) throws(StorageError) {
         let key = Key.ordinal(instance.ordinal, in: instance.project)
         try countLeft(by: instance, now: now, limits: limits)
@@ -60,7 +60,7 @@ package struct Departing: Ledger {
 
     /// Counts what became of the messages in the log of an instance that leaves.
     func countLeft(
-        by instance: Instance, now: Instant, limits: MailboxLimits
+        by instance: Instance, now: Instant, limits: BrokerLimits
     ) throws(StorageError) {
         guard tally != nil, let owner = try log.owner(instance, in: instance.project) else {
             return

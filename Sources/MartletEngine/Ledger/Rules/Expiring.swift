@@ -30,7 +30,7 @@ package struct Expiring: Ledger {
     /// - Returns: whether all recipients were looked at.
     func close(
         _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, now: Instant,
-        limits: MailboxLimits, rows: inout Int
+        limits: BrokerLimits, rows: inout Int
     ) throws(StorageError) -> Bool {
         guard tally != nil, try reports.isPending(row.sequence, in: project) else { return true }
         let mayBeDropped = try mayBeDropped(row, record, in: project, limits: limits)
@@ -66,7 +66,7 @@ package struct Expiring: Ledger {
     /// - Returns: how many log entries were looked at.
     private func close(
         _ row: LogRow, _ record: MessageRecord, for ordinal: Ordinal, mayBeDropped: Bool,
-        in project: ProjectNumber, now: Instant, limits: MailboxLimits
+        in project: ProjectNumber, now: Instant, limits: BrokerLimits
     ) throws(StorageError) -> Int {
         guard let instance = try instances.instance(ordinal, in: project),
             let owner = try log.owner(instance, in: project),
@@ -94,7 +94,7 @@ package struct Expiring: Ledger {
     /// Whether a rule may have dropped a message from some log: a later one may have replaced it or pushed it out (COL-1,
     /// COL-3), or the project has more messages than an instance may store (STO-1).
     private func mayBeDropped(
-        _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, limits: MailboxLimits
+        _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, limits: BrokerLimits
     ) throws(StorageError) -> Bool {
         try !isAlone(record, in: project, limits: limits) { other, _ in
             other.sequence > row.sequence
@@ -120,7 +120,7 @@ package struct Expiring: Ledger {
     /// Handles a message's expiry (TTL-3).
     /// - Returns: whether all recipients were looked at.
     func expire(
-        _ row: LogRow, in project: ProjectNumber, now: Instant, limits: MailboxLimits,
+        _ row: LogRow, in project: ProjectNumber, now: Instant, limits: BrokerLimits,
         rows: inout Int
     ) throws(StorageError) -> Bool {
         let key = Key.log(row, in: project)
@@ -148,7 +148,7 @@ package struct Expiring: Ledger {
     /// - Returns: how many rows were looked at.
     private func expireFew(
         _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, now: Instant,
-        limits: MailboxLimits
+        limits: BrokerLimits
     ) throws(StorageError) -> Int {
         let owners = try record.owners()
         if record.flags.contains(.isDropped) {
@@ -182,7 +182,7 @@ package struct Expiring: Ledger {
     /// collapse key that no mailbox can have overflowed (STO-1), and if the message is collapsible, there must be no earlier
     /// collapsible one that it could have replaced or pushed out (COL-1, COL-3).
     private func isHarmless(
-        _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, limits: MailboxLimits
+        _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, limits: BrokerLimits
     ) throws(StorageError) -> Bool {
         try isAlone(record, in: project, limits: limits) { other, earlier in
             // An earlier message's outcome is open until its own expiry is handled, even if its time is over.
@@ -196,7 +196,7 @@ package struct Expiring: Ledger {
     /// Whether no mailbox rule can have tied a message's outcome to another message: the project has no more messages
     /// without a collapse key than an instance may store (STO-1), and a collapsible one has no rival (COL-1, COL-3).
     private func isAlone(
-        _ record: MessageRecord, in project: ProjectNumber, limits: MailboxLimits,
+        _ record: MessageRecord, in project: ProjectNumber, limits: BrokerLimits,
         beside isRival: (LogRow, MessageRecord) -> Bool
     ) throws(StorageError) -> Bool {
         let isReplaceable = try record.variants().contains(where: \.collapse.isReplaceable)

@@ -80,7 +80,7 @@ package struct Outcomes: Ledger {
     }
 
     func read(
-        _ owner: MailboxOwner, _ state: MailboxState, limits: MailboxLimits
+        _ owner: MailboxOwner, _ state: MailboxState, limits: BrokerLimits
     ) throws(StorageError) -> (rows: [LoggedRow], replay: MailboxReplay) {
         var left = Int.max
         return try read(owner, state, limits: limits, scanned: &left)
@@ -89,7 +89,7 @@ package struct Outcomes: Ledger {
     /// Reads a log, and applies the mailbox rules to it.
     /// - Parameter left: reduced by the rows looked at.
     func read(
-        _ owner: MailboxOwner, _ state: MailboxState, limits: MailboxLimits,
+        _ owner: MailboxOwner, _ state: MailboxState, limits: BrokerLimits,
         scanned left: inout Int
     ) throws(StorageError) -> (rows: [LoggedRow], replay: MailboxReplay) {
         var replay = MailboxReplay(

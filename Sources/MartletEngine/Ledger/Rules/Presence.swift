@@ -21,7 +21,7 @@ package struct Presence: Ledger {
     /// - Parameter run: the run of the node that has the connection; nil for the broker's own.
     package func connected(
         _ ordinal: Ordinal, in project: ProjectNumber, _ connection: ConnectionStart,
-        run: UInt32? = nil, now: Instant, limits: MailboxLimits
+        run: UInt32? = nil, now: Instant, limits: BrokerLimits
     ) throws(StorageError) {
         let key = Key.ordinal(ordinal, in: project)
         guard try raw.get(.instances, key) != nil else { return }

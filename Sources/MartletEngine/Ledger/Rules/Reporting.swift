@@ -42,7 +42,7 @@ package struct Reporting: Ledger {
 
     /// A message's report. Reads every pending instance's mailbox, up to the bounds.
     package func report(
-        of sequence: MessageSequence, in project: ProjectNumber, limits: MailboxLimits, now: Instant
+        of sequence: MessageSequence, in project: ProjectNumber, limits: BrokerLimits, now: Instant
     ) throws(StorageError) -> MessageReport? {
         guard let row = try reports.row(of: sequence, in: project) else { return nil }
         var report = MessageReport(
@@ -77,7 +77,7 @@ package struct Reporting: Ledger {
     /// A message's uncounted outcome in an instance's log; nil if it waits there.
     private func dueOutcome(
         of sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber,
-        limits: MailboxLimits, now: Instant, entries: inout Int
+        limits: BrokerLimits, now: Instant, entries: inout Int
     ) throws(StorageError) -> ReportEvent? {
         guard let instance = try instances.instance(ordinal, in: project),
             let owner = try log.owner(instance, in: project)
@@ -123,7 +123,7 @@ package struct Reporting: Ledger {
     /// Uncounted outcomes of messages accepted on a day or later: since a mailbox was last read, the rules may have
     /// dropped pending messages.
     package func dueOutcomes(
-        since day: UInt32, in project: ProjectNumber, limits: MailboxLimits, now: Instant
+        since day: UInt32, in project: ProjectNumber, limits: BrokerLimits, now: Instant
     ) throws(StorageError) -> DueOutcomes {
         var due = DueOutcomes()
         var looks = Self.entriesPerReport

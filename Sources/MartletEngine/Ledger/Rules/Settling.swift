@@ -24,7 +24,7 @@ package struct Settling: Ledger {
     /// Settles a log in one transaction.
     /// - Returns: how many log entries were looked at.
     func settle(
-        _ ordinal: Ordinal, in project: ProjectNumber, now: Instant, limits: MailboxLimits
+        _ ordinal: Ordinal, in project: ProjectNumber, now: Instant, limits: BrokerLimits
     ) throws(StorageError) -> Int {
         var rows = Int.max
         _ = try settle(ordinal, in: project, now: now, limits: limits, rows: &rows)
@@ -34,7 +34,7 @@ package struct Settling: Ledger {
     /// Settles the entries that a connection skipped when it read the mailbox, as of the time in `skipped`.
     func settle(
         _ ordinal: Ordinal, in project: ProjectNumber, _ skipped: Acknowledgement.Skipped,
-        limits: MailboxLimits
+        limits: BrokerLimits
     ) throws(StorageError) {
         var rows = Int.max
         _ = try settle(
@@ -49,7 +49,7 @@ package struct Settling: Ledger {
     ///   - needed: called with the fanouts stored for the instance, each once over all calls.
     /// - Returns: whether settling is complete.
     func settle(
-        _ ordinal: Ordinal, in project: ProjectNumber, now: Instant, limits: MailboxLimits,
+        _ ordinal: Ordinal, in project: ProjectNumber, now: Instant, limits: BrokerLimits,
         through last: MessageSequence = MessageSequence(.max), rows: inout Int,
         needed: ((LogRow) -> Void)? = nil
     ) throws(StorageError) -> Bool {

@@ -31,7 +31,7 @@ package struct Sweeping: Ledger {
     /// messages expire, answers and receipts are forgotten. Scheduled messages are left to the engine.
     /// - Returns: whether more work is due at `now`.
     package func sweep(
-        now: Instant, limits: MailboxLimits, rowsMax: Int
+        now: Instant, limits: BrokerLimits, rowsMax: Int
     ) throws(StorageError) -> Bool {
         invariant(rowsMax > 0, "A step of due work may look at a row.")
         var rows = rowsMax
@@ -106,14 +106,14 @@ package struct Sweeping: Ledger {
 
     /// Whether an instance is due to become inactive (STO-2).
     package func isInactivityDue(
-        now: Instant, limits: MailboxLimits
+        now: Instant, limits: BrokerLimits
     ) throws(StorageError) -> Bool {
         guard let last = Self.lastSeen(now: now, limits: limits) else { return false }
         return try dueRows.next(.seen, through: last) != nil
     }
 
     /// Who was last seen then, or earlier, is inactive at `now`; nil if nobody can be.
-    private static func lastSeen(now: Instant, limits: MailboxLimits) -> Instant? {
+    private static func lastSeen(now: Instant, limits: BrokerLimits) -> Instant? {
         guard limits.inactiveSeconds > 0 else { return nil }
         let last = Instant(
             millisecondsSince1970: now.millisecondsSince1970 - 1
@@ -123,7 +123,7 @@ package struct Sweeping: Ledger {
 
     /// Frees the numbers of apps that no daily counts can name any more (REG-8).
     private func sweepDeletedApps(
-        now: Instant, limits: MailboxLimits, rows: inout Int
+        now: Instant, limits: BrokerLimits, rows: inout Int
     ) throws(StorageError) {
         guard limits.reportDaysMax > 0 else { return }
         // A day more, because the last day's counts begin before the deletion.
@@ -139,7 +139,7 @@ package struct Sweeping: Ledger {
     }
 
     private func sweepSeen(
-        now: Instant, limits: MailboxLimits, rows: inout Int
+        now: Instant, limits: BrokerLimits, rows: inout Int
     ) throws(StorageError) {
         guard let last = Self.lastSeen(now: now, limits: limits) else { return }
         var ordinals: [ProjectNumber: [UInt32]] = [:]

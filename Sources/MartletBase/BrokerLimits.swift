@@ -3,9 +3,9 @@
 // The documented limits that a configuration may change. 0 turns a limit off, where the limit says so. A project may
 // have some of them of its own (ProjectLimits). Rests on Limits.
 
-/// Configurable limits of one broker: storage and rates per instance, fanouts in progress per project, and
-/// requests. `Limits` has the reason for each default.
-public struct MailboxLimits: Sendable, Hashable {
+/// The limits of one broker that its operator may change: of mailboxes, rates, messages, reports, fanouts, memory and
+/// strangers. `Limits` has the reason for each default.
+public struct BrokerLimits: Sendable, Hashable {
     /// STO-1: non-collapsible messages stored per instance; 0: unlimited.
     public var storedPerInstanceMax = Limits.storedPerInstanceMax
     /// COL-3: collapse keys stored per instance; 0: unlimited.
@@ -99,14 +99,14 @@ public struct MailboxLimits: Sendable, Hashable {
 
     /// OPS-11: the rules of mailboxes. A broker keeps them as long as it is open, because the sessions and the store
     /// must decide alike about a mailbox.
-    public static let mailboxRules: [any WritableKeyPath<MailboxLimits, Int> & Sendable] = [
+    public static let mailboxRules: [any WritableKeyPath<BrokerLimits, Int> & Sendable] = [
         \.storedPerInstanceMax, \.collapseKeysPerInstanceMax, \.collapsibleBurst,
         \.collapsibleRefillSeconds,
     ]
 
     /// Every limit turned off, except that reports keep their default bounds.
-    public static var none: MailboxLimits {
-        var limits = MailboxLimits()
+    public static var none: BrokerLimits {
+        var limits = BrokerLimits()
         limits.storedPerInstanceMax = 0
         limits.collapseKeysPerInstanceMax = 0
         limits.collapsibleBurst = 0
