@@ -37,15 +37,16 @@ extension Delivery {
         guard session.pointee.flags.contains(.device) else { return true }
         if !single.isEmpty { keepSingle(index, single) }
         // Nothing before a discard is left, so an acknowledgement below it has no effect.
+        let old = device.pointee.marks
+        let before = old.acknowledged
         let isBefore =
-            claimed < device.pointee.discardedThrough
-            && device.pointee.acknowledged.lowest.rawValue < device.pointee.discardedThrough
+            claimed < old.discardedThrough
+            && before.lowest.rawValue < old.discardedThrough
         let through = isBefore ? 0 : claimed
         let cameLate = late.isEmpty ? nil : lateDeliveries(to: index, behind: through)
-        let before = device.pointee.acknowledged
         var marks = before
         let delivered = deliveredMarks(index)
-        let untoldFrom = device.pointee.untoldFrom
+        let untoldFrom = old.untoldFrom
         for number in 0..<UInt8(Lane.count) {
             let lane = Lane(rawValue: number)
             let reached = cameLate?.cap(of: through, in: lane) ?? through
@@ -61,22 +62,22 @@ extension Delivery {
         }
         device.pointee.acknowledged = marks
         // A notice is acknowledged by naming it, because older messages may still wait in a closed lane.
-        let told = device.pointee.toldThrough
-        if told > device.pointee.noticeTakenThrough {
-            let isReached = through >= told && through > device.pointee.toldBehind
+        let told = old.toldThrough
+        if told > old.noticeTakenThrough {
+            let isReached = through >= told && through > old.toldBehind
             if isReached || single.contains(told) {
                 // The notice got its ID from a discard for inactivity (STO-2), which the store may have forgotten.
-                let notice = device.pointee.toldNotice
+                let notice = old.toldNotice
                 let isOther = notice > 0 && notice != told
                 keepSingle(index, isOther ? [min(notice, told), max(notice, told)] : [told])
-                device.pointee.noticeTakenThrough = max(told, notice)
+                device.pointee.changingMarks().pointee.noticeTakenThrough = max(told, notice)
             }
         }
         let advance = through - min(through, device.pointee.acknowledgedThrough)
         device.pointee.acknowledgedThrough = max(device.pointee.acknowledgedThrough, through)
         count(UInt64(single.count) + min(advance, Self.messagesPerAcknowledgement), device)
         guard marks != before else { return true }
-        foldDetails(index)
+        foldMarks(index)
         counters.acknowledged &+= 1
         if !session.pointee.flags.contains(.acknowledged) {
             session.pointee.flags.insert(.acknowledged)
@@ -85,10 +86,10 @@ extension Delivery {
         return true
     }
 
-    /// Frees the details of a session that isn't split, unless they have another use.
-    func foldDetails(_ index: UInt32) {
+    /// Frees the memory of the marks of a session that isn't split, unless they need it.
+    func foldMarks(_ index: UInt32) {
         guard !sessions[Int(index)].flags.contains(.split) else { return }
-        devices[Int(index)].foldDetails()
+        devices[Int(index)].foldMarks()
     }
 
     /// The session's late messages above an acknowledgement, if it has any.
@@ -136,7 +137,7 @@ extension Delivery {
     mutating func keepDeparture(of index: UInt32, _ now: Instant) {
         let session = sessions + Int(index)
         let device = devices + Int(index)
-        if !session.pointee.flags.contains(.behind), device.pointee.discarded == nil,
+        if !session.pointee.flags.contains(.behind), device.pointee.marks.discarded == nil,
             session.pointee.highestDelivered <= device.pointee.acknowledged.lowest.rawValue
         {
             moveOn(index, to: projects[session.pointee.project].pointee.finishedThrough)

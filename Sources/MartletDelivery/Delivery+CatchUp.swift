@@ -54,21 +54,22 @@ extension Delivery {
 
     func reading(of index: UInt32) -> MailboxReading {
         let device = devices + Int(index)
+        let marks = device.pointee.marks
         let delivered = deliveredMarks(index)
-        let after = device.pointee.readAfter(delivered)
-        let awayFrom = MessageSequence(device.pointee.awayFrom)
+        let after = marks.readAfter(delivered)
+        let awayFrom = MessageSequence(marks.awayFrom)
         return MailboxReading(
             index: index, owner: owner(of: index), holder: device.pointee.holder,
             after: after,
             connectionNumber: device.pointee.connectionNumber,
-            acknowledged: device.pointee.acknowledged, delivered: delivered,
+            acknowledged: marks.acknowledged, delivered: delivered,
             taken: taken[index] ?? [], awayFrom: awayFrom,
-            discardedThrough: device.pointee.discardedThrough,
+            discardedThrough: marks.discardedThrough,
             replay: MailboxReplay(
                 limits: limits, after: after,
                 absence: .away(
-                    from: awayFrom, through: MessageSequence(device.pointee.awayThrough)),
-                discarded: device.pointee.discarded, delivered: delivered))
+                    from: awayFrom, through: MessageSequence(marks.awayThrough)),
+                discarded: marks.discarded, delivered: delivered))
     }
 
     /// Pauses a reading whose log goes on after `through`, to let other sessions read.
@@ -142,21 +143,22 @@ extension Delivery {
         _ reading: inout MailboxReading, through: MessageSequence, isWhole: Bool, _ now: Instant
     ) -> MailboxPlan {
         let device = devices + Int(reading.index)
+        let marks = device.pointee.marks
         var steps: [MailboxPlan.Step] = []
         var discarded: MessageSequence?
         // What a doze discards is told when the doze ends.
-        if !device.pointee.isSettled || !device.pointee.isDozing,
+        if !marks.isSettled || !device.pointee.isDozing,
             reading.replay.discardedCount > 0
         {
             let last = reading.replay.discardedThrough.rawValue
-            if device.pointee.discarded?.through.rawValue == last {
-                discarded = MessageSequence(device.pointee.notice)
+            if marks.discarded?.through.rawValue == last {
+                discarded = MessageSequence(marks.notice)
             } else if last > reading.discardedThrough {
                 // The reading found more discards. If it found none, the device has acknowledged the notice meanwhile.
                 discarded = MessageSequence(last)
             }
             // This connection has told the notice already.
-            if let notice = discarded, notice.rawValue <= device.pointee.toldLast {
+            if let notice = discarded, notice.rawValue <= marks.toldLast {
                 discarded = nil
             }
         }
@@ -267,23 +269,24 @@ extension Delivery {
         split(index)
         let device = devices + Int(index)
         // Messages from before the instance became inactive may still wait in a closed lane.
-        device.pointee.delivered.raise(allBut: plan.heldLanes, to: sequence)
+        let marks = device.pointee.changingMarks()
+        marks.pointee.delivered.raise(allBut: plan.heldLanes, to: sequence)
         for lane in Lane.all where plan.heldLanes.contains(lane) {
-            device.pointee.delivered[lane] = max(
-                device.pointee.delivered[lane],
+            marks.pointee.delivered[lane] = max(
+                marks.pointee.delivered[lane],
                 MessageSequence(plan.heldFrom[lane].rawValue - 1))
         }
         if !device.pointee.isStored { device.pointee.isToldEarly = true }
-        device.pointee.toldThrough = sequence
-        device.pointee.toldBehind = sequence < highest ? highest : 0
+        marks.pointee.toldThrough = sequence
+        marks.pointee.toldBehind = sequence < highest ? highest : 0
         if let overflow = plan.overflow,
-            overflow.through.rawValue > device.pointee.discardedThrough
+            overflow.through.rawValue > marks.pointee.discardedThrough
         {
-            device.pointee.discardedThrough = overflow.through.rawValue
-            device.pointee.discardedCount = overflow.count
-            device.pointee.noticeStreamID = 0
+            marks.pointee.discardedThrough = overflow.through.rawValue
+            marks.pointee.discardedCount = overflow.count
+            marks.pointee.noticeStreamID = 0
         }
-        device.pointee.toldNotice = device.pointee.notice
+        marks.pointee.toldNotice = marks.pointee.notice
         session.pointee.highestDelivered = max(session.pointee.highestDelivered, sequence)
         return true
     }
@@ -300,7 +303,7 @@ extension Delivery {
             let held = plan.heldLanes.contains(lane)
             let through = held ? plan.heldFrom[lane].rawValue - 1 : plan.through.rawValue
             if through > device.pointee.delivered[lane].rawValue {
-                device.pointee.delivered[lane] = MessageSequence(through)
+                device.pointee.changingMarks().pointee.delivered[lane] = MessageSequence(through)
             }
         }
         guard plan.isWhole else {
@@ -312,13 +315,13 @@ extension Delivery {
             session.pointee.flags.remove(.split)
         }
         // The notice of the absence's discards is queued, and there is no new absence while the instance is connected.
-        device.pointee.awayFrom = .max
-        foldDetails(index)
+        device.pointee.changingMarks().pointee.awayFrom = .max
+        foldMarks(index)
         taken[index] = nil
         session.pointee.flags.remove(.behind)
         if device.pointee.isDozing {
-            device.pointee.heldCount = plan.heldCount
-            let known = max(device.pointee.dozingFrom, device.pointee.askedThrough)
+            device.pointee.changingMarks().pointee.heldCount = plan.heldCount
+            let known = max(device.pointee.marks.dozingFrom, device.pointee.marks.askedThrough)
             if plan.heldThrough.rawValue > known { askIfOverfull(index) }
         }
     }

@@ -411,7 +411,8 @@ extension Delivery {
         let session = sessions + Int(index)
         if session.pointee.flags.contains(.split) {
             let closed = devices[Int(index)].closed
-            devices[Int(index)].delivered.raise(allBut: closed, to: sequence)
+            devices[Int(index)].changingMarks().pointee.delivered.raise(
+                allBut: closed, to: sequence)
         } else if sequence > session.pointee.deliveredThrough {
             session.pointee.deliveredThrough = sequence
         }

@@ -187,7 +187,7 @@ package struct Delivery: ~Copyable {
         setThrottle(index, state.throttleFull, now)
         devices[Int(index)].isBridge = attachment.isBridge
         devices[Int(index)].isDozing = attachment.state == .doze
-        devices[Int(index)].dozingFrom = attachment.position.rawValue
+        devices[Int(index)].changingMarks().pointee.dozingFrom = attachment.position.rawValue
         devices[Int(index)].hasLostConnection = state.hasLostConnection
         // The former connection's acknowledgements are on their way to the store, ahead of the news of this one. The list in
         // HELLO doesn't affect what the absence discards, because the store decides that first.
@@ -271,16 +271,14 @@ package struct Delivery: ~Copyable {
         if !device.pointee.isSettled {
             // As the store sees it, the absence began after the messages that the device has (see `Absences`).
             let has = max(taken[index]?.max() ?? 0, state.acknowledged.highest.rawValue)
-            device.pointee.awayFrom = max(
+            device.pointee.changingMarks().pointee.awayFrom = max(
                 state.awayFrom.rawValue, min(has, sessions[Int(index)].attachedAt))
         }
-        device.pointee.awayThrough = min(
+        device.pointee.changingMarks().pointee.awayThrough = min(
             state.awayThrough.rawValue, sessions[Int(index)].attachedAt)
         // In a stale session the store's values win, because the list in HELLO may have acknowledged the notice that we know.
-        if isStale || state.discardedThrough.rawValue >= device.pointee.discardedThrough {
-            device.pointee.discardedThrough = state.discardedThrough.rawValue
-            device.pointee.discardedCount = state.discardedCount
-            device.pointee.noticeStreamID = state.noticeStreamID.rawValue
+        if isStale || state.discardedThrough.rawValue >= device.pointee.marks.discardedThrough {
+            device.pointee.changingMarks().pointee.takeDiscards(of: state)
         }
         setThrottle(index, state.throttleFull, now)
         return self.reading(of: index)
@@ -367,10 +365,10 @@ package struct Delivery: ~Copyable {
         if dozes {
             split(index)
             device.pointee.isDozing = true
-            device.pointee.dozingFrom = heardThrough(index)
+            device.pointee.changingMarks().pointee.dozingFrom = heardThrough(index)
         } else {
             device.pointee.isDozing = false
-            device.pointee.heldCount = 0
+            device.pointee.changingMarks().pointee.heldCount = 0
             reopen(index)
         }
     }
@@ -419,7 +417,7 @@ package struct Delivery: ~Copyable {
 
     /// Counts a message that isn't collapsible and waits for the end of a doze (STO-1).
     mutating func noteHeld(_ index: UInt32) {
-        devices[Int(index)].heldCount += 1
+        devices[Int(index)].changingMarks().pointee.heldCount += 1
         askIfOverfull(index)
     }
 
@@ -428,12 +426,12 @@ package struct Delivery: ~Copyable {
     mutating func askIfOverfull(_ index: UInt32) {
         let device = devices + Int(index)
         guard limits.storedPerInstanceMax > 0, device.pointee.isDozing,
-            device.pointee.heldCount > limits.storedPerInstanceMax, device.pointee.isStored,
+            device.pointee.marks.heldCount > limits.storedPerInstanceMax, device.pointee.isStored,
             !device.pointee.isOverfull
         else { return }
         device.pointee.isOverfull = true
         device.pointee.waitsForStore = true
-        device.pointee.askedThrough = heardThrough(index)
+        device.pointee.changingMarks().pointee.askedThrough = heardThrough(index)
         overfull.append(index)
     }
 
@@ -456,7 +454,7 @@ package struct Delivery: ~Copyable {
             position: MessageSequence(sessions[Int(index)].attachedAt))
         if device.pointee.isOverfull, device.pointee.isDozing {
             start.held = .dozing(
-                from: MessageSequence(device.pointee.dozingFrom),
+                from: MessageSequence(device.pointee.marks.dozingFrom),
                 through: MessageSequence(heardThrough(index)),
                 heldFrom: deliveredMarks(index)[Self.heldLane])
         }
@@ -474,7 +472,7 @@ package struct Delivery: ~Copyable {
         let session = sessions + Int(index)
         guard !session.pointee.flags.contains(.split) else { return }
         session.pointee.flags.insert(.split)
-        devices[Int(index)].delivered = LaneMarks(
+        devices[Int(index)].changingMarks().pointee.delivered = LaneMarks(
             MessageSequence(session.pointee.deliveredThrough))
     }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The device's part of a session. Most connections are idle, deliver live and have the same marks in all lanes; 48 bytes are
-// enough for those. The rest, the details, has its own memory, and only
+// enough for those. The rest of the marks has its own memory, and only
 //
 //   - until the first catch-up ends: the absence before the connection, and what it discarded,
 //   - while a doze or the throttle holds lanes back: a position for each lane,
 //   - while the lanes' marks differ, or a notice of discards is not acknowledged.
 //
-// Rests on Session.
+// Rests on Session and DeviceMarks.
 
 import MartletBase
 import MartletEngine
@@ -15,24 +15,6 @@ import MartletRows
 
 /// A device's part of its session, made when the device is attached.
 struct DeviceSession {
-    /// What a connection needs only part of the time.
-    private struct Details {
-        var delivered: LaneMarks
-        var acknowledged: LaneMarks
-        var awayFrom: UInt64 = .max
-        var awayThrough: UInt64 = 0
-        var discardedThrough: UInt64 = 0
-        var discardedCount: UInt64 = 0
-        var noticeStreamID: UInt64 = 0
-        var toldThrough: UInt64 = 0
-        var toldNotice: UInt64 = 0
-        var toldBehind: UInt64 = 0
-        var noticeTakenThrough: UInt64 = 0
-        var dozingFrom: UInt64 = 0
-        var heldCount = 0
-        var askedThrough: UInt64 = 0
-    }
-
     private struct Flags: OptionSet {
         let rawValue: UInt16
         static let dozing = Flags(rawValue: 1)
@@ -52,9 +34,9 @@ struct DeviceSession {
     let connectionNumber: UInt64
     /// This connection's highest cumulative acknowledgement; before the first, the instance's highest mark.
     var acknowledgedThrough: UInt64
-    /// The mark of all lanes, while there are no details.
+    /// The mark of all lanes, while there is no memory for more.
     private var evenMark: UInt64
-    private var details: UnsafeMutablePointer<Details>?
+    private var unevenMarks: UnsafeMutablePointer<DeviceMarks>?
     /// The instance's kind, as a number in the loop's `InstanceKinds`.
     let kind: UInt32
     private var flags: Flags = .stale
@@ -72,149 +54,59 @@ struct DeviceSession {
         self.connectionNumber = connectionNumber
         acknowledgedThrough = state.acknowledged.highest.rawValue
         evenMark = 0
-        let details = UnsafeMutablePointer<Details>.allocate(capacity: 1)
-        details.initialize(
-            to: Details(
-                delivered: state.acknowledged, acknowledged: state.acknowledged,
-                awayFrom: state.awayFrom.rawValue,
-                awayThrough: min(state.awayThrough, position).rawValue,
-                discardedThrough: state.discardedThrough.rawValue,
-                discardedCount: state.discardedCount,
-                noticeStreamID: state.noticeStreamID.rawValue))
-        self.details = details
+        _ = reserve(DeviceMarks(state, position: position))
     }
 
-    // MARK: Details
+    // MARK: Marks
 
-    private mutating func reserveDetails() -> UnsafeMutablePointer<Details> {
-        if let details { return details }
-        let new = UnsafeMutablePointer<Details>.allocate(capacity: 1)
-        let marks = LaneMarks(MessageSequence(evenMark))
-        new.initialize(to: Details(delivered: marks, acknowledged: marks))
-        details = new
+    private mutating func reserve(_ marks: DeviceMarks) -> UnsafeMutablePointer<DeviceMarks> {
+        let new = UnsafeMutablePointer<DeviceMarks>.allocate(capacity: 1)
+        new.initialize(to: marks)
+        unevenMarks = new
         return new
     }
 
-    /// Frees the details once the marks are equal, no notice is open and the first catch-up is over. Called when a split ends
-    /// and whenever marks move.
-    mutating func foldDetails() {
-        guard let details, isSettled, acknowledged.isEven else { return }
-        let mark = acknowledged.lowest.rawValue
-        guard mark >= discardedThrough, mark >= toldThrough, discarded == nil,
-            noticeTakenThrough >= toldThrough
-        else { return }
-        invariant(acknowledged.isEven, "Marks that differ by lane keep their details.")
-        evenMark = mark
-        details.deallocate()
-        self.details = nil
+    /// All marks. Without memory of their own they are even.
+    var marks: DeviceMarks { unevenMarks?.pointee ?? DeviceMarks(even: evenMark) }
+
+    /// The marks to be changed, but for those of acknowledgements. They have memory of their own until `foldMarks`.
+    mutating func changingMarks() -> UnsafeMutablePointer<DeviceMarks> {
+        unevenMarks ?? reserve(DeviceMarks(even: evenMark))
     }
 
-    /// Frees the details of a closed session.
+    /// Frees the memory of the marks if one mark says it all. Called when a split ends and whenever marks move.
+    mutating func foldMarks() {
+        guard let all = unevenMarks, all.pointee.isFoldable else { return }
+        evenMark = all.pointee.acknowledged.lowest.rawValue
+        free()
+    }
+
+    /// Frees the marks of a closed session.
     mutating func free() {
-        details?.deallocate()
-        details = nil
+        unevenMarks?.deallocate()
+        unevenMarks = nil
     }
 
-    /// Each lane's position, while the session is split: every stored message up to there was queued, is for others, or is
-    /// gone.
+    /// Each lane's position, of a split session.
     var delivered: LaneMarks {
-        get {
-            guard let details else { invariantFailure("A split session has details.") }
-            return details.pointee.delivered
+        guard let unevenMarks else {
+            invariantFailure("A split session has a position for each lane.")
         }
-        set { reserveDetails().pointee.delivered = newValue }
+        return unevenMarks.pointee.delivered
     }
 
     var acknowledged: LaneMarks {
-        get { details?.pointee.acknowledged ?? LaneMarks(MessageSequence(evenMark)) }
+        get { unevenMarks?.pointee.acknowledged ?? LaneMarks(MessageSequence(evenMark)) }
         set {
             let before = acknowledged
             invariant(newValue.isAtLeast(before), "The marks of a device never go back.")
             if newValue.lowest > before.lowest { flags.insert(.unconfirmed) }
-            if let details {
-                details.pointee.acknowledged = newValue
-            } else if newValue.isEven {
+            if unevenMarks == nil, newValue.isEven {
                 evenMark = newValue.lowest.rawValue
             } else {
-                reserveDetails().pointee.acknowledged = newValue
+                changingMarks().pointee.acknowledged = newValue
             }
         }
-    }
-
-    /// Where the absence before the connection began (see `MailboxState`). `.max` after the first catch-up, because a connected
-    /// instance isn't absent.
-    var awayFrom: UInt64 {
-        get { details?.pointee.awayFrom ?? .max }
-        set { reserveDetails().pointee.awayFrom = newValue }
-    }
-    /// Where it ended (see `MailboxState`). Unused after the first catch-up.
-    var awayThrough: UInt64 {
-        get { details?.pointee.awayThrough ?? 0 }
-        set { reserveDetails().pointee.awayThrough = newValue }
-    }
-    /// The last discarded message; 0 if there is none (STO-1). The mailbox has nothing before it, and a cumulative
-    /// acknowledgement below it has no effect.
-    var discardedThrough: UInt64 {
-        get { details?.pointee.discardedThrough ?? 0 }
-        set { reserveDetails().pointee.discardedThrough = newValue }
-    }
-    var discardedCount: UInt64 {
-        get { details?.pointee.discardedCount ?? 0 }
-        set { reserveDetails().pointee.discardedCount = newValue }
-    }
-    /// Stream ID of the discard notice, as `MailboxState` has it (OPS-7).
-    var noticeStreamID: UInt64 {
-        get { details?.pointee.noticeStreamID ?? 0 }
-        set { reserveDetails().pointee.noticeStreamID = newValue }
-    }
-    /// Stream ID of the discard notice; 0 without discards (STO-1).
-    var notice: UInt64 { discardedCount > 0 ? max(discardedThrough, noticeStreamID) : 0 }
-    /// Stream ID of the last notice on this connection; 0 if there was none (STO-1).
-    var toldThrough: UInt64 {
-        get { details?.pointee.toldThrough ?? 0 }
-        set { reserveDetails().pointee.toldThrough = newValue }
-    }
-
-    /// What `notice` was when DELETED was last queued (STO-1). Differs from `toldThrough` if DELETED had the stream ID of a
-    /// message that was discarded for inactivity (STO-2).
-    var toldNotice: UInt64 {
-        get { details?.pointee.toldNotice ?? 0 }
-        set { reserveDetails().pointee.toldNotice = newValue }
-    }
-
-    /// The highest stream ID on the connection before a late notice; 0 if it wasn't late (TTL-4). A cumulative acknowledgement
-    /// up to here may be older than the notice, so it doesn't acknowledge it.
-    var toldBehind: UInt64 {
-        get { details?.pointee.toldBehind ?? 0 }
-        set { reserveDetails().pointee.toldBehind = newValue }
-    }
-
-    /// Stream ID of the last notice that the device has acknowledged on this connection.
-    var noticeTakenThrough: UInt64 {
-        get { details?.pointee.noticeTakenThrough ?? 0 }
-        set { reserveDetails().pointee.noticeTakenThrough = newValue }
-    }
-
-    /// This connection has told all notices up to here (STO-1).
-    var toldLast: UInt64 { max(toldThrough, toldNotice) }
-    /// Stream ID of the discard notice while it is undelivered, otherwise `.max` (STO-1). The lowest mark must stay below it,
-    /// because a client drops notices up to the lowest mark.
-    var untoldFrom: UInt64 { notice > toldLast ? notice : .max }
-    /// The project's last message when the doze began (STO-1).
-    var dozingFrom: UInt64 {
-        get { details?.pointee.dozingFrom ?? 0 }
-        set { reserveDetails().pointee.dozingFrom = newValue }
-    }
-    /// How many messages that aren't collapsible the doze holds back, including those that have expired (STO-1).
-    var heldCount: Int {
-        get { details?.pointee.heldCount ?? 0 }
-        set { reserveDetails().pointee.heldCount = newValue }
-    }
-
-    /// The project's last message when the session asked the store what the doze discards (STO-1).
-    var askedThrough: UInt64 {
-        get { details?.pointee.askedThrough ?? 0 }
-        set { reserveDetails().pointee.askedThrough = newValue }
     }
 
     // MARK: Flags
@@ -281,26 +173,10 @@ struct DeviceSession {
         (isDozing ? .normal : LaneSet()).union(isThrottled ? .collapsible : LaneSet())
     }
     /// The first catch-up is over.
-    var isSettled: Bool { awayFrom == .max }
+    var isSettled: Bool { unevenMarks?.pointee.isSettled ?? true }
     /// We know what the absence discarded (STO-1). After the first catch-up nothing is added, because there is no new absence
     /// while the instance is connected.
     var isDecided: Bool { isStored || isSettled }
-
-    /// Where the next reading starts. It skips what is acknowledged, what lies before the last discard, and what was delivered
-    /// in every lane and doesn't count towards the limit of stored messages (STO-1).
-    func readAfter(_ delivered: LaneMarks) -> MessageSequence {
-        MessageSequence(
-            max(
-                acknowledged.lowest.rawValue, min(delivered.lowest.rawValue, awayFrom),
-                discardedThrough))
-    }
-
-    /// The discards whose notice isn't acknowledged. If the notice covers later discards too (STO-2) it comes after messages,
-    /// so marks may pass the discards first.
-    var discarded: (count: UInt64, through: MessageSequence)? {
-        guard notice > noticeTakenThrough else { return nil }
-        return (discardedCount, MessageSequence(discardedThrough))
-    }
 }
 
 /// What all instances of an app have in common.
