@@ -40,7 +40,7 @@ public struct IncomingMessage: Sendable, Hashable {
     init(_ deliver: Deliver, projectID: String) throws(WireError) {
         let message = try Message(decoding: deliver.message, unknownTags: .skip)
         messageID = "projects/\(projectID)/messages/\(deliver.messageNumber)"
-        streamID = deliver.streamID & ~WireVersion.notStoredBit
+        streamID = deliver.streamID & ~WireVersion.nowOrNeverBit
         isStored = deliver.isStored
         from = deliver.from
         targetKind = deliver.kind

@@ -36,7 +36,7 @@ extension MartletDevice {
         keep(
             PendingReceipt(
                 kind: kind,
-                streamID: message.streamID | (message.isStored ? 0 : WireVersion.notStoredBit)))
+                streamID: message.streamID | (message.isStored ? 0 : WireVersion.nowOrNeverBit)))
     }
 
     func tell(_ state: DeviceState, on link: Link) {

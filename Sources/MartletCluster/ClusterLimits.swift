@@ -91,7 +91,7 @@ package enum ClusterLimits {
     package static let heldBytesMax = 32 << 20
     /// Bytes of now-or-never messages that a loop sends to other nodes in one frame (TTL-2). Small beside
     /// `linkBytesReady`, so a row does not wait long behind them.
-    package static let liveFrameBytes = 1 << 20
+    package static let nowOrNeverFrameBytes = 1 << 20
     /// Nanoseconds without a PONG after which a link ends while devices or questions wait: a second (TTL-2). Once the
     /// link has ended, no now-or-never message comes over it, so they need not wait any longer.
     package static let pongNanoseconds: UInt64 = 1_000_000_000

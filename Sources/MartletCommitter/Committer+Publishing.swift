@@ -157,7 +157,7 @@ extension Committer {
         case .caller(let tell): tell(outcome)
         case .counting:
             if case .refused = outcome, case .count(let days) = request.command {
-                liveSending.counts.giveBack(days)
+                nowOrNeverSending.counts.giveBack(days)
             }
         case .undoing(let loop, let newcomer):
             if case .refused(let error) = outcome, error.word == .unavailable {

@@ -48,11 +48,11 @@ package final class Committer: Sendable {
     package let programs = SharedPrograms()
     /// FAN-1: the fanouts in progress of all projects.
     package let book: FanoutBook
-    /// TTL-2: numbers, conditions and counts shared by the live senders and the committer.
-    package let liveSending: LiveSending
-    private let notStoredNumbers = NotStoredNumbers()
-    /// TTL-2: the live sender of callers that embed the broker.
-    let liveSender: Mutex<LiveSender>
+    /// TTL-2: numbers, conditions and counts shared by the senders of now-or-never messages and the committer.
+    package let nowOrNeverSending: NowOrNeverSending
+    private let nowOrNeverNumbers = NowOrNeverNumbers()
+    /// TTL-2: the sender of callers that embed the broker.
+    let nowOrNeverSender: Mutex<NowOrNeverSender>
     /// UPS-1: the listeners, and the messages of devices handed to each listener.
     package let upstream = UpstreamBook()
     /// REG-9: the parts of the process that serve senders beside the loops.
@@ -100,10 +100,10 @@ package final class Committer: Sendable {
         book = FanoutBook(limits: limits) { moment, began in
             metrics.delivered(moment, after: clock().rawValue - began.rawValue)
         }
-        liveSending = LiveSending(
-            programs: programs, limits: inForce, book: book, numbers: notStoredNumbers,
+        nowOrNeverSending = NowOrNeverSending(
+            programs: programs, limits: inForce, book: book, numbers: nowOrNeverNumbers,
             bridgeFaults: bridges.faults)
-        liveSender = Mutex(LiveSender(liveSending))
+        nowOrNeverSender = Mutex(NowOrNeverSender(nowOrNeverSending))
         self.quotas = quotas
         self.clock = clock
         self.logger = logger
@@ -173,7 +173,7 @@ package final class Committer: Sendable {
         Engine(
             programs: programs, limits: limits.value, book: book, quotas: quotas,
             upstreamBook: upstream,
-            notStoredNumbers: notStoredNumbers, bridgeFaults: bridges.faults)
+            nowOrNeverNumbers: nowOrNeverNumbers, bridgeFaults: bridges.faults)
     }
 
     // MARK: The committer's thread
@@ -204,7 +204,7 @@ package final class Committer: Sendable {
             take(inbox.drain(), into: &waiting, &gathering, &transport, on: log)
             if waiting.isEmpty {
                 if isLast {
-                    if !liveSending.counts.isEmpty {
+                    if !nowOrNeverSending.counts.isEmpty {
                         finish(withCounts(), &engine, &transport, on: log)
                     }
                     return
@@ -281,7 +281,7 @@ package final class Committer: Sendable {
 
     /// TTL-2: the counts of messages that are not stored. The next transaction writes them too.
     package func withCounts() -> [Request] {
-        let counts = liveSending.counts.take()
+        let counts = nowOrNeverSending.counts.take()
         return counts.isEmpty ? [] : [Request(command: .count(counts), reply: .counting)]
     }
 

@@ -40,7 +40,7 @@ extension Delivery {
         }
     }
 
-    /// Counts messages as dropped: they aren't stored, and another loop had no room for them.
+    /// Counts now-or-never messages as dropped: another loop had no room for them.
     package mutating func drop(_ count: Int) { counters.dropped &+= UInt64(count) }
 
     /// Begins a fanout, or queues a message for one instance at once (FAN-5). The frame is the first `byteCount`
@@ -95,7 +95,7 @@ extension Delivery {
     package static var fanoutsInProgressMax: Int { 4096 }
 
     /// Gives up on delivering a fanout live, because too much is in progress here. Connected recipients find a stored message
-    /// in their mailboxes; one that isn't stored is dropped. So memory stays bounded whatever the load.
+    /// in their mailboxes; a now-or-never one is dropped. So memory stays bounded whatever the load.
     package mutating func postpone(_ fanout: Fanout) {
         guard let project = projects.find(fanout.project) else { return }
         project.pointee.hear(fanout)
@@ -139,7 +139,7 @@ extension Delivery {
         projects.find(project)?.pointee.turns.count ?? 0
     }
 
-    /// The project's fanouts in progress here whose messages aren't stored (TTL-2).
+    /// The project's now-or-never fanouts in progress here (TTL-2).
     package func nowOrNeverCount(of project: ProjectNumber) -> Int {
         projects.find(project)?.pointee.nowOrNeverCount ?? 0
     }

@@ -383,7 +383,7 @@ extension Delivery {
         return 1
     }
 
-    /// Queues a message that isn't stored, if the session is ready (TTL-2).
+    /// Queues a now-or-never message, if the session is ready (TTL-2).
     private mutating func deliverNow(
         _ frame: FrameReference, _ lane: Lane, _ position: MessageSequence, to index: UInt32
     ) -> Int {

@@ -560,7 +560,7 @@ package struct DeliveryCounters: Sendable {
     package var throttled: UInt64 = 0
     /// How often a session fell behind because its queue was full or a fanout was postponed.
     package var fellBehind: UInt64 = 0
-    /// Messages that aren't stored and were dropped: a queue was full, a device was dozing, the fanout was postponed, or
+    /// Now-or-never messages that were dropped: a queue was full, a device was dozing, the fanout was postponed, or
     /// another loop had no room.
     package var dropped: UInt64 = 0
     /// Acknowledgements that raised a session's marks.

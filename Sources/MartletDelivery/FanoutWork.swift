@@ -80,7 +80,7 @@ struct FanoutWork {
         }
     }
 
-    /// Marks messages that have expired by `now`. One that isn't stored doesn't expire on its way.
+    /// Marks messages that have expired by `now`. A now-or-never one doesn't expire on its way.
     /// - Returns: whether all messages have expired.
     mutating func dropExpired(_ now: Instant) -> Bool {
         guard last.isStored, nextExpiry <= now else { return false }

@@ -28,7 +28,7 @@ struct ProjectDelivery: ~Copyable {
     var isCrowded = false
     /// The turns of the fanouts in progress, in order of arrival.
     var turns = FairTurns(quantum: 16)
-    /// Fanouts in progress whose messages aren't stored (TTL-2).
+    /// Now-or-never fanouts in progress (TTL-2).
     private(set) var nowOrNeverCount = 0
     /// Room for fanouts, allocated with the first one. A project whose instances are connected elsewhere only hears of messages
     /// and needs none.

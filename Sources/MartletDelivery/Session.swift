@@ -50,7 +50,7 @@ struct Session {
     var deliveredThrough: UInt64 = 0
     /// The highest stream ID that was queued on this connection.
     var highestDelivered: UInt64 = 0
-    /// The project's last sequence when the device was attached. If a message that isn't stored was accepted earlier, it may be
+    /// The project's last sequence when the device was attached. If a now-or-never message was accepted earlier, it may be
     /// for another holder of the ordinal.
     var attachedAt: UInt64 = 0
     /// When the throttle's bucket is full again, in milliseconds (COL-4).

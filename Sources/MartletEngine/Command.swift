@@ -69,7 +69,7 @@ package indirect enum Command: Sendable {
     case takeUpstream(project: ProjectNumber, numbers: [UInt64])
     /// Writes a row unchanged, to see whether the store takes writes (OPS-12).
     case touch
-    /// Counts of messages that are not stored (REP-1, TTL-2).
+    /// Counts of now-or-never messages (REP-1, TTL-2).
     case count([DayCount])
 }
 

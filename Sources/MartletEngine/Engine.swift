@@ -20,7 +20,7 @@ package import MartletRows
 package struct Engine: ~Copyable {
     /// Works out targets. Remembers the last topic's subscribers until a command changes a set.
     var audiences: Audiences
-    let notStoredNumbers: NotStoredNumbers
+    let nowOrNeverNumbers: NowOrNeverNumbers
     private(set) var limits: BrokerLimits
     /// Bounds on the acknowledgements that one transaction applies.
     package var acknowledgingBounds = AcknowledgingBounds.alone
@@ -60,11 +60,11 @@ package struct Engine: ~Copyable {
     package init(
         programs: SharedPrograms = SharedPrograms(), limits: BrokerLimits = BrokerLimits(),
         book: FanoutBook? = nil, quotas: ProjectQuotas? = nil, upstreamBook: UpstreamBook? = nil,
-        notStoredNumbers: NotStoredNumbers = NotStoredNumbers(),
+        nowOrNeverNumbers: NowOrNeverNumbers = NowOrNeverNumbers(),
         bridgeFaults: BridgeFaults = BridgeFaults()
     ) {
         audiences = Audiences(programs: programs, limits: limits, bridgeFaults: bridgeFaults)
-        self.notStoredNumbers = notStoredNumbers
+        self.nowOrNeverNumbers = nowOrNeverNumbers
         self.limits = limits
         self.book = book
         self.quotas = quotas ?? ProjectQuotas(limits)

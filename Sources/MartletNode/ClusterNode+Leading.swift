@@ -68,7 +68,7 @@ extension ClusterNode: CommitLog {
     private func tellFresh(_ transport: inout some Transport & ~Copyable) {
         guard state.waiterCount.load(ordering: .relaxed) > 0 else { return }
         // A link to the former active node may have opened after the takeover. Drop its messages.
-        links.live.drop()
+        links.nowOrNever.drop()
         committer.tellAll(.fresh, &transport)
     }
 
@@ -206,7 +206,7 @@ extension ClusterNode {
             // A named node's run may have ended before, in which case there is no news.
             state.silent = []
         }
-        if !runEvents.isEmpty { links.live.expect(otherProcesses) }
+        if !runEvents.isEmpty { links.nowOrNever.expect(otherProcesses) }
         owner?.committed()
     }
 

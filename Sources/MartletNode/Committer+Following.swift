@@ -106,7 +106,7 @@ extension Committer {
             // Our listeners get everything anew, and those of other nodes come over the links.
             upstream.beginAnew(isRelaying: false)
             links.lead(epoch: node.epoch)
-            links.live.lead(node.otherProcesses)
+            links.nowOrNever.lead(node.otherProcesses)
             links.rows.drop()
             node.makeRoom()
             var engine = makeEngine()
@@ -176,13 +176,13 @@ extension Committer {
             tick(SystemClock.monotonicNanoseconds())
             var isAtEnd = true
             if let awaited = state.awaited {
-                links.live.ask(for: awaited, at: SystemClock.monotonicNanoseconds())
+                links.nowOrNever.ask(for: awaited, at: SystemClock.monotonicNanoseconds())
             }
-            if !liveSending.counts.isEmpty {
+            if !nowOrNeverSending.counts.isEmpty {
                 for request in withCounts() { keep(request, &outstanding) }
             }
             if node.isStopped {
-                links.live.drop()
+                links.nowOrNever.drop()
             } else {
                 let completeAt = state.completeAt.load(ordering: .relaxed)
                 let heard = links.heard
@@ -198,8 +198,8 @@ extension Committer {
                 }
                 links.noteApplied(heard, through: node.position.row)
                 handOn(links.takeUpstream(through: node.position.row), &transport)
-                tellLoops(live: links.live.due(through: node.position.row), links)
-                links.live.noteHanded()
+                tellLoops(nowOrNever: links.nowOrNever.due(through: node.position.row), links)
+                links.nowOrNever.noteHanded()
                 // More rows may have come by now.
                 if links.rows.hasRows { isAtEnd = false }
                 if isAtEnd {
@@ -284,16 +284,16 @@ extension Committer {
     // MARK: Now-or-never messages
 
     /// Tells the loops of fanouts that came over the link (TTL-2). The active node counts the parts of large ones.
-    private func tellLoops(live fanouts: [Fanout], _ links: NodeLinks) {
+    private func tellLoops(nowOrNever fanouts: [Fanout], _ links: NodeLinks) {
         guard !fanouts.isEmpty else { return }
         var recipientCounts: [FanoutKey: UInt64] = [:]
         for fanout in fanouts {
             recipientCounts[FanoutKey(fanout), default: 0] += fanout.recipients.count
         }
         let counted = links.reports.counting(fanouts, loops: allLoops.count, book, at: clock()) {
-            recipientCounts[FanoutKey($0), default: 0] > LiveSending.untoldMax
+            recipientCounts[FanoutKey($0), default: 0] > NowOrNeverSending.untoldMax
         }
-        tellLoops(live: counted, at: clock())
+        tellLoops(nowOrNever: counted, at: clock())
     }
 
     // MARK: Messages of devices
@@ -388,9 +388,9 @@ extension Committer {
 
     /// Tells the loops a row's events, and answers our commands.
     ///
-    /// A message that isn't stored is for the devices that were connected when it was accepted (TTL-2). If a node has long had
+    /// A now-or-never message is for the devices that were connected when it was accepted (TTL-2). If a node has long had
     /// no news from the log, it opens devices from an old store, and another node may have delivered the message to them by
-    /// then. So if a row is late, none of our devices gets its messages that aren't stored.
+    /// then. So if a row is late, none of our devices gets its now-or-never messages.
     /// - Parameter completeAt: the last time at which the store had all rows, before this one was read.
     private func publish(
         _ row: AppliedRow, _ completeAt: UInt64, _ node: ClusterNode, _ links: NodeLinks,

@@ -14,7 +14,7 @@ package enum LinkFormat {
     /// The events of watched projects, NODE_WATCH and NODE_EVENTS.
     private static let watches: UInt8 = 3
     /// NODE_ROW and NODE_FANOUT: rows and now-or-never messages. PONG comes after all messages from before the PING.
-    private static let liveRows: UInt8 = 4
+    private static let nowOrNeverRows: UInt8 = 4
     /// NODE_QUOTAS: the quotas that the active node counts.
     private static let quotas: UInt8 = 5
     /// ERROR on an open link: the log takes no rows.
@@ -36,7 +36,9 @@ package enum LinkFormat {
     static func hasWatches(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(watches) }
 
     /// Whether the other node understands and sends rows and now-or-never messages.
-    static func hasRows(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(liveRows) }
+    static func hasRows(_ hello: NodeHello) -> Bool {
+        hello.commandFormats.contains(nowOrNeverRows)
+    }
 
     /// Whether the other node understands that the log takes no rows.
     static func hasRefusals(_ hello: NodeHello) -> Bool { hello.commandFormats.contains(refusals) }

@@ -2,7 +2,7 @@
 //
 // What else nodes tell each other over a link, beside rows, commands and devices' messages: now-or-never messages, progress of
 // fanouts, loads, quotas, and events of watched projects. Each goes only to nodes whose HELLO names its format. Rests on
-// NodeLinks, RowFeed, LiveRelay, FanoutParts, FanoutReports, NodeFigureBook and WatchRelay.
+// NodeLinks, RowFeed, NowOrNeverRelay, FanoutParts, FanoutReports, NodeFigureBook and WatchRelay.
 
 import MartletBase
 import MartletCluster
@@ -59,10 +59,10 @@ extension NodeLinks {
         switch (talk.isActive, LinkFormat.hasRows(hello)) {
         case (true, true):
             rows.join(link)
-            live.join(link, process: hello.process)
+            nowOrNever.join(link, process: hello.process)
         case (true, false): break
         case (false, true): rows.begin(link)
-        case (false, false): live.close(link)
+        case (false, false): nowOrNever.close(link)
         }
     }
 
@@ -118,11 +118,11 @@ extension NodeLinks {
         if talk.isActive {
             changeFanouts { parts.leave(link, at: $0) }
             rows.leave(link)
-            live.leave(link)
+            nowOrNever.leave(link)
         } else {
             reports.end(link)
             rows.end(link)
-            live.close(link)
+            nowOrNever.close(link)
         }
         watches.leave(link)
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A node's links to the others of its cluster (OPS-7). Each node listens for the others, and has a link to the active one. Its
-// commands go over the link; rows (RowFeed) and now-or-never messages (LiveRelay) come back. Answers to commands come only
-// in rows, and every row is in the log too, so losing a link loses neither commands nor rows.
+// commands go over the link; rows (RowFeed) and now-or-never messages (NowOrNeverRelay) come back. Answers to commands come
+// only in rows, and every row is in the log too, so losing a link loses neither commands nor rows.
 //
 // The active node takes a run's commands in the order of their numbers and drops those that it has had: after losing its link
 // a node forwards everything unanswered again. Rests on NodeSocket and ClusterState.
@@ -60,7 +60,7 @@ final class NodeLinks: Sendable {
     let watches: WatchRelay
     let rows = RowFeed()
     /// Now-or-never messages (TTL-2).
-    let live = LiveRelay()
+    let nowOrNever = NowOrNeverRelay()
     /// When we last heard the active node over this link, in nanoseconds of the monotonic clock; `.max` if we needn't.
     private let heardAt = Atomic<UInt64>(.max)
     /// What the other nodes say while the log doesn't answer.
@@ -291,7 +291,7 @@ final class NodeLinks: Sendable {
                     return take(frame.command, frame.run, frame.number, in: epoch)
                 case .ping(let ping):
                     // If the lease is over, another node may be active and have sent messages to devices.
-                    if cluster.isActive { live.answer(ping, on: outbox) }
+                    if cluster.isActive { nowOrNever.answer(ping, on: outbox) }
                     return true
                 case .listen(let frame):
                     guard let epoch, state.withLock({ $0.epoch == epoch }),
@@ -467,7 +467,7 @@ final class NodeLinks: Sendable {
                 let reason = socket.serve(
                     secret: secret, isServer: false, outbox,
                     opened: {
-                        live.open(outbox)
+                        nowOrNever.open(outbox)
                         outbox.push(NodeFrame.hello(hello(isActive: false)).bytes)
                     },
                     tick: {
@@ -515,10 +515,10 @@ final class NodeLinks: Sendable {
                                 return false
                             }
                         case .fanout(let frame):
-                            guard live.take(frame, from: outbox) else { return false }
+                            guard nowOrNever.take(frame, from: outbox) else { return false }
                         case .ping(let ping):
                             outbox.push(NodeFrame.pong(Pong(value: ping.value)).bytes)
-                        case .pong(let pong): live.take(pong, from: outbox)
+                        case .pong(let pong): nowOrNever.take(pong, from: outbox)
                         case .error(let frame):
                             guard talk.hasRefusals else {
                                 refusal = frame.error

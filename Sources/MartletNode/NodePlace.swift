@@ -107,15 +107,15 @@ package final class NodePlace: BrokerNode {
 
     /// A follower may have answered from a row that the active node's own store lacks. So while a row that changes recipients
     /// is under way, the messages go through the log.
-    package var sendsLive: Bool {
+    package var sendsNowOrNever: Bool {
         !state.isChangingRecipients.load(ordering: .acquiring) && state.isActive
-            && links.live.reachesAll(nodes: state.nodes.value)
+            && links.nowOrNever.reachesAll(nodes: state.nodes.value)
     }
 
-    package var liveFrameBytes: Int { ClusterLimits.liveFrameBytes }
+    package var nowOrNeverFrameBytes: Int { ClusterLimits.nowOrNeverFrameBytes }
 
-    package func tell(live fanouts: [Fanout], loops: () -> Void) {
-        links.live.hand(fanouts, row: state.applied.row, loops: loops)
+    package func tell(nowOrNever fanouts: [Fanout], loops: () -> Void) {
+        links.nowOrNever.hand(fanouts, row: state.applied.row, loops: loops)
     }
 
     // MARK: How new the store is
@@ -131,10 +131,10 @@ package final class NodePlace: BrokerNode {
     }
 
     package func hasAllMessages(before nanoseconds: UInt64) -> Bool {
-        links.live.hasAllMessages(before: nanoseconds)
+        links.nowOrNever.hasAllMessages(before: nanoseconds)
     }
 
-    package func giveUpMessages(at nanoseconds: UInt64) { links.live.giveUp(at: nanoseconds) }
+    package func giveUpMessages(at nanoseconds: UInt64) { links.nowOrNever.giveUp(at: nanoseconds) }
     package func beginWait(since nanoseconds: UInt64) { state.beginWait(since: nanoseconds) }
     package func endWait() { state.waiterCount.subtract(1, ordering: .relaxed) }
 

@@ -65,7 +65,7 @@ extension NodeLinks {
 
     /// The link's last PONG and last COMMITTED. Read them before you take the rows that came with them.
     var heard: (pong: UInt64, row: UInt64) {
-        let pong = live.heard
+        let pong = nowOrNever.heard
         return (pong, committedRow)
     }
 

@@ -37,6 +37,6 @@ public enum WireVersion {
     public static let absent: UInt32 = .max
     /// Bytes of a frame's length field.
     public static let lengthBytes = 4
-    /// Bit 63 of a stream ID: the message is not stored, and the device must not acknowledge.
-    public static let notStoredBit: UInt64 = 1 << 63
+    /// Bit 63 of a stream ID: the message is now or never, and the device must not acknowledge.
+    public static let nowOrNeverBit: UInt64 = 1 << 63
 }

@@ -7,7 +7,7 @@ public import MartletBase
 
 /// DELIVER (0x10): a message for a device.
 public struct Deliver: WireFrame {
-    /// The message's place in its project. Bit 63 is set if the message is not stored; the device then must not
+    /// The message's place in its project. Bit 63 is set if the message is now or never; the device then must not
     /// acknowledge.
     public var streamID: UInt64
     /// Instant at which the broker accepted the message.
@@ -44,9 +44,9 @@ public struct Deliver: WireFrame {
     }
 
     /// True if the broker keeps the message until the device acknowledges.
-    public var isStored: Bool { streamID & WireVersion.notStoredBit == 0 }
+    public var isStored: Bool { streamID & WireVersion.nowOrNeverBit == 0 }
     /// Number in the message ID: `ownNumber` if present, else the stream ID without bit 63.
-    public var messageNumber: UInt64 { ownNumber ?? streamID & ~WireVersion.notStoredBit }
+    public var messageNumber: UInt64 { ownNumber ?? streamID & ~WireVersion.nowOrNeverBit }
 
     package var type: FrameType { .deliver }
 

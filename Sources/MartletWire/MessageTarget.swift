@@ -157,7 +157,7 @@ public enum MessageID {
         let prefix = "projects/\(projectID)/messages/"
         let digits = text.hasPrefix(prefix) ? text.dropFirst(prefix.count) : text[...]
         guard digits.first?.isNumber == true, let number = UInt64(digits), number > 0,
-            number & WireVersion.notStoredBit == 0
+            number & WireVersion.nowOrNeverBit == 0
         else {
             throw MartletError(
                 .invalidArgument,

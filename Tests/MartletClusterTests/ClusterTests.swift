@@ -112,7 +112,7 @@ struct ClusterTests {
         TTL-2 OPS-7 a now-or-never message of the active node comes to devices of all nodes, and no \
         row has it
         """)
-    func sendsLive() async throws {
+    func sendsNowOrNever() async throws {
         let bench = try bench()
         try await bench.begin()
         for name in bench.names { try await bench.start(name) }

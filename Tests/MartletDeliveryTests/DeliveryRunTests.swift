@@ -161,7 +161,7 @@ struct DeliveryRunTests {
             for _ in 0..<random.below(12) {
                 let isStored = isCrowded || random.below(4) > 0
                 if isStored { sequence += 1 } else { unstored += 1 }
-                let raw = isStored ? sequence : MessageSequence.notStoredBit | unstored
+                let raw = isStored ? sequence : MessageSequence.nowOrNeverBit | unstored
                 // The same set as an object of its own is not put together; the result is the same.
                 let recipients = random.below(5) == 0 ? Self.set(groups[group]) : sets[group]
                 let fanout = Fanout(

@@ -82,7 +82,7 @@ extension Loopback {
                     deletedThrough[connection.address] ?? 0, through)
                 continue
             }
-            let isStored = sequence & MessageSequence.notStoredBit == 0
+            let isStored = sequence & MessageSequence.nowOrNeverBit == 0
             let message =
                 isStored
                 ? log(project, after: sequence &- 1).first : passing[sequence]

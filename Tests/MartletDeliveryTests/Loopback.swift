@@ -235,7 +235,7 @@ final class Loopback {
         let sequence =
             isStored
             ? last(project) + 1
-            : MessageSequence.notStoredBit | UInt64(passing.count) << 8 | UInt64(project)
+            : MessageSequence.nowOrNeverBit | UInt64(passing.count) << 8 | UInt64(project)
         let first = Int(sequence &* 31 & 0xFF)
         let body = Array(Self.ascending[first..<first + bodyBytes])
         let recipients: Recipients

@@ -110,8 +110,8 @@ extension Broker {
         command.attempt = attempt
         let now = clock()
         let outcome =
-            LiveSender.takes(command, at: now) && committer.sendsLive
-            ? try committer.sendLive(command, in: number, now: now)
+            NowOrNeverSender.takes(command, at: now) && committer.sendsNowOrNever
+            ? try committer.sendNowOrNever(command, in: number, now: now)
             : try await perform(.send(project: number, message: command))
         guard case .accepted(let acceptance, _) = outcome else { throw .unexpected }
         return SendReceipt(

@@ -142,10 +142,10 @@ package final class DoorSender: Sendable {
                 try SendCommand(message, projectID: projectID)
             }
             let now = broker.clock()
-            guard LiveSender.takes(command, at: now), broker.committer.sendsLive else {
+            guard NowOrNeverSender.takes(command, at: now), broker.committer.sendsNowOrNever else {
                 return broker.submit(.send(project: number, message: command), received)
             }
-            received(try broker.committer.sendLive(command, in: number, now: now))
+            received(try broker.committer.sendNowOrNever(command, in: number, now: now))
         } catch {
             tell(.failure(error))
         }

@@ -186,10 +186,10 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
         return done.hasMore
     }
 
-    /// - Parameter observe: called by the sending loop for each message that is not stored, before the first
+    /// - Parameter observe: called by the sending loop for each now-or-never message, before the first
     ///   delivery.
-    package func observeLive(_ observe: @escaping (Command, Outcome) -> Void) {
-        for number in contexts.indices { loops[number].live.observe = observe }
+    package func observeNowOrNever(_ observe: @escaping (Command, Outcome) -> Void) {
+        for number in contexts.indices { loops[number].nowOrNever.observe = observe }
     }
 
     /// Answers the waiting questions.

@@ -18,7 +18,7 @@ enum DeliveryFrame {
 
     /// The number in the message ID, if the number is not the stream ID (MSG-10).
     private static func ownNumber(_ header: MessageHeader) -> UInt64? {
-        let usual = header.sequence.rawValue & ~MessageSequence.notStoredBit
+        let usual = header.sequence.rawValue & ~MessageSequence.nowOrNeverBit
         return header.number == usual ? nil : header.number
     }
 

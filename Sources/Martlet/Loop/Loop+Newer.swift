@@ -97,7 +97,7 @@ extension Loop where Kernel: ~Copyable {
             }
         }
         let now = SystemClock.monotonicNanoseconds()
-        // The device may have had a message that isn't stored over another node (TTL-2). The news of it is in our inbox, so
+        // The device may have had a now-or-never message over another node (TTL-2). The news of it is in our inbox, so
         // empty that first, even if the log is away.
         let isCurrent =
             isNew(node, at: now) && (!isDevice || hasAllMessages(before: now))
@@ -163,8 +163,8 @@ extension Loop where Kernel: ~Copyable {
         let now = SystemClock.monotonicNanoseconds()
         var held: [HeldHello] = []
         swap(&held, &hellos.held)
-        // Loops hear of a row before the store counts as having it. So first take what we have been told so far: a message
-        // that isn't stored is then not for the device's new connection (TTL-2).
+        // Loops hear of a row before the store counts as having it. So first take what we have been told so far: a now-or-never
+        // message is then not for the device's new connection (TTL-2).
         let looks = held.map { one in
             let isCurrent = node.isCurrent(at: one.since)
             let isLate = now - one.since > node.questionNanoseconds

@@ -75,8 +75,8 @@ extension Loop where Kernel: ~Copyable {
         let correlation = request.correlation
         let message = try SendCommand(request)
         let now = context.clock()
-        if LiveSender.takes(message, at: now), context.committer.sendsLive {
-            try sendLive(message, in: project, correlation, connection, now)
+        if NowOrNeverSender.takes(message, at: now), context.committer.sendsNowOrNever {
+            try sendNowOrNever(message, in: project, correlation, connection, now)
         } else {
             try ask(.send(project: project, message: message), correlation, connection)
         }

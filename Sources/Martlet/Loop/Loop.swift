@@ -65,7 +65,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var memory = LoopMemory()
     var output = LoopOutput()
     var handOver = HandOver()
-    var live: LiveOutbox
+    var nowOrNever: NowOrNeverOutbox
     var strangers = Strangers()
     var heldRefusals: [HeldRefusal] = []
     var tickets = Tickets()
@@ -86,7 +86,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         time = LoopTime(monotonic: context.monotonic())
         pace = Pace(context.ceiling)
         limits = LoopLimits(context.committer.limits.value, loopCount: context.loopCount)
-        live = LiveOutbox(sender: LiveSender(context.committer.liveSending))
+        nowOrNever = NowOrNeverOutbox(sender: NowOrNeverSender(context.committer.nowOrNeverSending))
         certificateWatch = CertificateWatch("tls-certificate", context.logger)
     }
 
@@ -117,7 +117,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         if hellos.mustLookAgain { lookAgain() }
         if hasBurst || hasSpareBuffers { releaseMemory() }
         takeMessages()
-        if !live.forOthers.isEmpty { handOverLive() }
+        if !nowOrNever.forOthers.isEmpty { handOverNowOrNever() }
         if !handOver.requests.isEmpty {
             handOverRequests()
             // The committer is woken before the sends of the turn. On another core the committer works
@@ -126,7 +126,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             submitAndWait(0)
             takeMessages()
             // A request that waited for an outcome may have sent a message.
-            if !live.forOthers.isEmpty { handOverLive() }
+            if !nowOrNever.forOthers.isEmpty { handOverNowOrNever() }
         }
         let isBusy = goOnWithFanouts()
         let readCount = catchUp()
@@ -228,7 +228,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     }
 
     /// TTL-2: whether a fanout may begin. Stored fanouts take no place from a now-or-never fanout. A loop refuses
-    /// senders at the limit itself (`sendLive`). The bound here is twice the limit, because an accepted message has
+    /// senders at the limit itself (`sendNowOrNever`). The bound here is twice the limit, because an accepted message has
     /// a fanout for each variant, and because other loops accept messages too.
     private func hasPlace(for fanout: Fanout) -> Bool {
         let max = limits.fanoutsInProgressMax

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The outcomes of forwarded commands as bytes, for the way back to the node whose client waits. An outcome has two
-// parts. The answer is for the client, and travels here. The work for loops and books (fanouts, and a device's message
-// that is not stored) belongs to the active node and to the events of rows, which every node is told of; a node that
+// parts. The answer is for the client, and travels here. The work for loops and books (fanouts, and a device's
+// now-or-never message) belongs to the active node and to the events of rows, which every node is told of; a node that
 // took the work from the answer too would do the work twice. So an outcome that was read has no fanouts and no passing
 // message. Rests on the fields of the other files.
 

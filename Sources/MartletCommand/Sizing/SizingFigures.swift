@@ -92,7 +92,7 @@ enum SizingFigures {
     /// Source: report, "Durable work over the wire".
     static let commitNanoseconds = 274_000.0
     static let acceptNanoseconds = 2700.0
-    /// A message that is not stored: a turn of the loop, and each message in it. 53.0 µs at 9,178 a second with 1
+    /// A now-or-never message: a turn of the loop, and each message in it. 53.0 µs at 9,178 a second with 1
     /// outstanding; 3.7 µs at 251,471 a second with 64. Source: report, "Messages that are not stored, accepted".
     static let turnNanoseconds = 51_000.0
     static let passNanoseconds = 1800.0
@@ -108,7 +108,7 @@ enum SizingFigures {
 
     /// Transactions. Source: report, "Durable work over the wire", 1 outstanding, with an fsync of 0.2 ms.
     static let commitsMax = 1926.0
-    /// Turns with messages that are not stored. Source: report, the same cell as `turnNanoseconds`.
+    /// Turns with now-or-never messages. Source: report, the same cell as `turnNanoseconds`.
     static let turnsMax = 9178.0
     /// Stored messages. Source: report, "Durable work over the wire", 256 outstanding.
     static let storedMessagesMax = 109_269.0

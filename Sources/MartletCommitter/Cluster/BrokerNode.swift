@@ -35,12 +35,12 @@ package protocol BrokerNode: AnyObject, Sendable {
     /// Begins to count a fanout that other nodes hear of too.
     func begin(_ progress: FanoutProgress, loops: Int, at now: Instant)
     /// Whether a loop or caller sends now-or-never messages itself (TTL-2).
-    var sendsLive: Bool { get }
+    var sendsNowOrNever: Bool { get }
     /// Bytes of now-or-never messages past which a loop hands them over in the middle of a turn.
-    var liveFrameBytes: Int { get }
+    var nowOrNeverFrameBytes: Int { get }
     /// Hands now-or-never fanouts to the other nodes, and then to our own loops (TTL-2).
     /// - Parameter loops: tells the loops.
-    func tell(live fanouts: [Fanout], loops: () -> Void)
+    func tell(nowOrNever fanouts: [Fanout], loops: () -> Void)
 
     // MARK: How new the store is
 

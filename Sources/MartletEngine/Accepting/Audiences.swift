@@ -2,8 +2,8 @@
 //
 // Works out targets (CON-5) and remembers the last one, so that a burst of messages to one topic reads its subscribers only
 // once. By the identity of the remembered set, loops recognise messages that have the same recipients. The committer's
-// engine has one of these, and forgets the sets before any command that can change one. Each live sender has its own
-// (LiveSender). Rests on the ledgers and MartletCondition.
+// engine has one of these, and forgets the sets before any command that can change one. Each NowOrNeverSender has its own.
+// Rests on the ledgers and MartletCondition.
 
 import MartletBase
 import MartletBits

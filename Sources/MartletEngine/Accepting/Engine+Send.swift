@@ -100,15 +100,16 @@ extension Engine {
         // sequence.
         if dispatch.isStored || ended != nil || dispatch.number != nil && recipients == nil {
             sequence = MessageSequence(project.lastSequence.rawValue + 1)
-            invariant(sequence.isStored, "Sequences stay below the numbers of unstored messages.")
+            invariant(
+                sequence.isStored, "Sequences stay below the numbers of now-or-never messages.")
             project.lastSequence = sequence
             try storage.projects.put(project, isNew: false)
         } else {
-            sequence = notStoredNumbers.next(now)
+            sequence = nowOrNeverNumbers.next(now)
         }
         let message = StoredMessage(
             sequence: sequence,
-            number: dispatch.number ?? sequence.rawValue & ~MessageSequence.notStoredBit,
+            number: dispatch.number ?? sequence.rawValue & ~MessageSequence.nowOrNeverBit,
             accepted: now, kind: target.kind, from: target.from,
             options: dispatch.options,
             variants: dispatch.variants.compactMap { $0.isStored ? $0.stored : nil })
@@ -170,7 +171,7 @@ extension Engine {
             guard let recipients else { continue }
             var header = message.header(of: variant.stored)
             if !variant.isStored, header.sequence.isStored {
-                header.sequence = notStoredNumbers.next(message.accepted)
+                header.sequence = nowOrNeverNumbers.next(message.accepted)
             }
             if message.options.wantsReceipts {
                 try storage.receipts.putWanted(

@@ -15,7 +15,7 @@ package final class Fanout: Sendable {
     package let body: [UInt8]
     /// Who it is for, connected or not.
     package let recipients: Recipients
-    /// The project's last sequence at acceptance; a stored message's own. If a message isn't stored, sessions that were
+    /// The project's last sequence at acceptance; a stored message's own. If a message is now or never, sessions that were
     /// attached later don't get it (TTL-2).
     package let position: MessageSequence
     /// The project's share, relative to other projects (FAN-2).
@@ -39,9 +39,9 @@ package final class Fanout: Sendable {
 }
 
 extension MessageSequence {
-    /// Marks the number of a message that isn't stored. Devices don't acknowledge such numbers (TTL-2).
-    public static let notStoredBit: UInt64 = 1 << 63
+    /// Marks the number of a now-or-never message. Devices don't acknowledge such numbers (TTL-2).
+    public static let nowOrNeverBit: UInt64 = 1 << 63
 
     /// Whether the sequence belongs to a stored message (TTL-2).
-    @inlinable public var isStored: Bool { rawValue & Self.notStoredBit == 0 }
+    @inlinable public var isStored: Bool { rawValue & Self.nowOrNeverBit == 0 }
 }

@@ -45,8 +45,8 @@ extension Engine {
         guard let book, message.target.isFanout else { return nil }
         // A now-or-never message doesn't wait, and doesn't take a stored message's place (TTL-2).
         guard !message.isNowOrNever(at: now) else {
-            guard book.hasLiveRoom(for: project.number) else {
-                return .refused(book.liveRefusal(of: project.number, at: now))
+            guard book.hasNowOrNeverRoom(for: project.number) else {
+                return .refused(book.nowOrNeverRefusal(of: project.number, at: now))
             }
             return nil
         }

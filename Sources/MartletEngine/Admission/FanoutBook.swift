@@ -147,11 +147,12 @@ package final class FanoutBook: Sendable {
 
     /// Whether a project may begin another now-or-never fanout (TTL-2). These don't take the places of stored ones, but have
     /// the same limit, because memory must stay bounded.
-    func hasLiveRoom(for project: ProjectNumber) -> Bool {
+    func hasNowOrNeverRoom(for project: ProjectNumber) -> Bool {
         state.withLock { state in
             guard let entry = state.projects[project], !entry.running.isEmpty else { return true }
-            let liveCount = entry.running.count - entry.placesTaken
-            return isBelow(liveCount, state.limits.fanoutsInProgressMax) && hasMemory(entry, state)
+            let nowOrNeverCount = entry.running.count - entry.placesTaken
+            return isBelow(nowOrNeverCount, state.limits.fanoutsInProgressMax)
+                && hasMemory(entry, state)
         }
     }
 
@@ -209,7 +210,7 @@ package final class FanoutBook: Sendable {
     }
 
     /// The refusal of a now-or-never message without room.
-    func liveRefusal(of project: ProjectNumber, at now: Instant) -> MartletError {
+    func nowOrNeverRefusal(of project: ProjectNumber, at now: Instant) -> MartletError {
         MartletError(
             .resourceExhausted,
             """

@@ -23,7 +23,7 @@ extension Engine {
         let mayExist =
             sequence.isStored
             ? streamID > 0 && sequence <= last
-            : NotStoredNumbers.instant(of: sequence) <= now
+            : NowOrNeverNumbers.instant(of: sequence) <= now
         // We know a message's recipients as long as the store keeps their list; a short one it always keeps. If the list is
         // gone, as for an expired fanout or a message that was never stored, believe any instance of the project.
         var isRecipient = mayExist

@@ -4,7 +4,7 @@
 //
 // An ordinal is free as soon as its holder has unregistered, when no set has it any more. The recipient sets of older messages
 // are never rewritten and may still have its bit, but the next holder's watermark starts at the project's last sequence,
-// above all of them. Unregistering takes a sequence itself, so messages that aren't stored lie below that watermark too. Rests
+// above all of them. Unregistering takes a sequence itself, so now-or-never messages lie below that watermark too. Rests
 // on the ledgers.
 
 import MartletBase

@@ -241,7 +241,7 @@ public enum InstanceSet: Sendable, Hashable {
 
 /// The fields that are equal for all recipients of one variant of a message.
 public struct MessageHeader: Sendable, Hashable {
-    /// Position in the project's order of stored messages, or a number of a message that is not stored.
+    /// Position in the project's order of stored messages, or a number of a now-or-never message.
     public var sequence: MessageSequence
     /// The number in the message ID; see `StoredMessage`.
     public var number: UInt64

@@ -74,7 +74,7 @@ final class Machine {
             transport: { [ports] in SimulatedTransport(port: ports[$0]) })
         broker.acknowledgingBounds = plan.acknowledgingBounds
         broker.isCutShort = !isAtRest
-        broker.observeLive { [unowned oracle = world.oracle] in oracle.committed($0, $1) }
+        broker.observeNowOrNever { [unowned oracle = world.oracle] in oracle.committed($0, $1) }
         self.broker = broker
         phase = .running
         world.network.listen(ports, on: number)

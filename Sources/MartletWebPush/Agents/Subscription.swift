@@ -44,7 +44,7 @@ final class Subscription: LinkedInstance {
     }
 
     /// The user agent is done with a message.
-    /// - Returns: the acknowledgement for the broker; nil if we don't know the message, or it wasn't stored.
+    /// - Returns: the acknowledgement for the broker; nil if we don't know the message, or it was now or never.
     func end(_ streamID: UInt64) -> Acknowledge? { taken.end(streamID) }
 
     func confirmed(_ through: UInt64) { taken.confirmed(through) }

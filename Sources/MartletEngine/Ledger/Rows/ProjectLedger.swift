@@ -153,7 +153,8 @@ package struct ProjectLedger: Ledger {
 
     private func write(_ project: Project) throws(StorageError) {
         invariant(
-            project.lastSequence.isStored, "Sequences stay below the numbers of unstored messages.")
+            project.lastSequence.isStored,
+            "Sequences stay below the numbers of now-or-never messages.")
         var writer = RecordWriter()
         writer.append(project.senderID)
         writer.append(project.lastSequence.rawValue)

@@ -18,7 +18,7 @@ package struct ReceiptLedger: Ledger {
 
     private static let wisherBytes = 12
 
-    /// Receipts of a message are wanted until `expires`, even if it isn't stored (RCP-1). Calling this again for the
+    /// Receipts of a message are wanted until `expires`, even if it is now or never (RCP-1). Calling this again for the
     /// message adds recipients. Few recipients are listed in the row, which outlives the message.
     package func putWanted(
         of sequence: MessageSequence, number: UInt64, expires: Instant, from recipients: Recipients,

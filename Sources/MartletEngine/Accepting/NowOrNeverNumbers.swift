@@ -7,7 +7,7 @@ import MartletBase
 import Synchronization
 
 /// The numbers of a broker's now-or-never messages.
-package final class NotStoredNumbers: Sendable {
+package final class NowOrNeverNumbers: Sendable {
     private let last = Atomic<UInt64>(0)
 
     /// A counter at zero. Use only one per broker: two could give the same number.
@@ -15,7 +15,7 @@ package final class NotStoredNumbers: Sendable {
 
     /// When a number was made, in whole milliseconds.
     static func instant(of sequence: MessageSequence) -> Instant {
-        let milliseconds = (sequence.rawValue & ~MessageSequence.notStoredBit) >> 21
+        let milliseconds = (sequence.rawValue & ~MessageSequence.nowOrNeverBit) >> 21
         return Instant(millisecondsSince1970: Int64(milliseconds))
     }
 
@@ -25,6 +25,6 @@ package final class NotStoredNumbers: Sendable {
         let count = last.add(1, ordering: .relaxed).newValue
         let milliseconds = UInt64(clamping: now.millisecondsSince1970) & (1 << 42 - 1)
         return MessageSequence(
-            MessageSequence.notStoredBit | milliseconds << 21 | count & (1 << 21 - 1))
+            MessageSequence.nowOrNeverBit | milliseconds << 21 | count & (1 << 21 - 1))
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts messages that aren't stored (REP-1, TTL-2). They have no rows, so their counts gather in memory until the committer's
+// Counts now-or-never messages (REP-1, TTL-2). They have no rows, so their counts gather in memory until the committer's
 // next transaction, at most a second later. A crash loses what has gathered. Rests on ReportCounts.
 
 package import MartletBase
@@ -27,7 +27,7 @@ package struct DayCount: Sendable, Hashable {
 }
 
 /// Unwritten counts of a broker. The lock is taken once for a message and once for a transaction.
-package final class LiveCounts: Sendable {
+package final class NowOrNeverCounts: Sendable {
     private struct Key: Hashable {
         var project: ProjectNumber
         var day: UInt32

@@ -2,7 +2,7 @@
 //
 // Sends a now-or-never message from the loop that the sender is connected to, from a snapshot of its own (TTL-2). Connections
 // of this loop get the message in the same turn. Other loops, and other nodes, are told once a turn,
-// unless each recipient is connected here. Rests on LiveSender.
+// unless each recipient is connected here. Rests on NowOrNeverSender.
 
 import MartletBase
 import MartletCommitter
@@ -15,19 +15,19 @@ import MartletTransport
 import MartletWire
 import Synchronization
 
-/// TTL-2: sends messages that are not stored.
-struct LiveOutbox {
-    var sender: LiveSender
+/// TTL-2: sends now-or-never messages.
+struct NowOrNeverOutbox {
+    var sender: NowOrNeverSender
     /// The fanouts for the other loops, handed over once a turn.
     var forOthers: [Fanout] = []
     /// OPS-7: the bytes of `forOthers`, which bound a frame to other nodes.
     var bytesForOthers = 0
-    /// Called for each message that is not stored, if an owner steps the loop.
+    /// Called for each now-or-never message, if an owner steps the loop.
     var observe: ((Command, Outcome) -> Void)?
 }
 
 extension Loop where Kernel: ~Copyable {
-    mutating func sendLive(
+    mutating func sendNowOrNever(
         _ message: SendCommand, in project: ProjectNumber, _ correlation: UInt32,
         _ connection: UnsafeMutablePointer<Connection>, _ now: Instant
     ) throws(MartletError) {
@@ -36,17 +36,17 @@ extension Loop where Kernel: ~Copyable {
             let store = context.store
             let inProgressCount = delivery.nowOrNeverCount(of: project)
             outcome = try store.read { (transaction) throws(StorageError) in
-                try live.sender.send(
+                try nowOrNever.sender.send(
                     message, in: project, inProgressCount: inProgressCount, now: now, transaction)
             }
         } catch {
             throw .unreadable(error)
         }
-        live.observe?(.send(project: project, message: message), outcome)
+        nowOrNever.observe?(.send(project: project, message: message), outcome)
         switch outcome {
         case .accepted(let acceptance, let fanouts):
             context.committer.acceptedCount.add(1, ordering: .relaxed)
-            begin(live: fanouts, now)
+            begin(nowOrNever: fanouts, now)
             context.committer.watches.sent(message, in: project, outcome)
             send(acceptance.frame(correlation: correlation), to: connection)
         case .refused(let error):
@@ -56,7 +56,7 @@ extension Loop where Kernel: ~Copyable {
         }
     }
 
-    private mutating func begin(live fanouts: [Fanout], _ now: Instant) {
+    private mutating func begin(nowOrNever fanouts: [Fanout], _ now: Instant) {
         guard let first = fanouts.first else { return }
         let loopCount = context.peers.count
         let hasOthers = loopCount > 1 || context.committer.node != nil
@@ -65,23 +65,23 @@ extension Loop where Kernel: ~Copyable {
             first.progress, loops: isForOthers ? loopCount : 1, isForNodes: isForOthers, at: now)
         for fanout in fanouts { begin(fanout) }
         guard isForOthers else { return }
-        live.forOthers += fanouts
+        nowOrNever.forOthers += fanouts
         guard let node = context.committer.node else { return }
-        for fanout in fanouts { live.bytesForOthers += fanout.byteCount }
-        if live.bytesForOthers > node.liveFrameBytes { handOverLive() }
+        for fanout in fanouts { nowOrNever.bytesForOthers += fanout.byteCount }
+        if nowOrNever.bytesForOthers > node.nowOrNeverFrameBytes { handOverNowOrNever() }
     }
 
-    /// Hands the turn's live fanouts to the other nodes and loops. A loop with too many waiting messages is left out.
-    mutating func handOverLive() {
+    /// Hands the turn's now-or-never fanouts to the other nodes and loops. A loop with too many waiting messages is left out.
+    mutating func handOverNowOrNever() {
         var fanouts: [Fanout] = []
-        swap(&fanouts, &live.forOthers)
-        live.bytesForOthers = 0
-        context.committer.tellNodes(live: fanouts) { tellOtherLoops(fanouts) }
+        swap(&fanouts, &nowOrNever.forOthers)
+        nowOrNever.bytesForOthers = 0
+        context.committer.tellNodes(nowOrNever: fanouts) { tellOtherLoops(fanouts) }
     }
 
     private mutating func tellOtherLoops(_ fanouts: [Fanout]) {
         for (number, loop) in context.peers.all.enumerated() where number != context.number {
-            if loop.inbox.count < LiveSending.waitingMax,
+            if loop.inbox.count < NowOrNeverSending.waitingMax,
                 case .taken(let mustWake) = loop.inbox.push(fanouts.map { .news(.fanout($0)) })
             {
                 if mustWake { transport.wake(loop.address, value: 1) }

@@ -17,7 +17,7 @@ import MartletWire
 import Synchronization
 
 /// The now-or-never messages on a node's links.
-final class LiveRelay: Sendable {
+final class NowOrNeverRelay: Sendable {
     private struct State {
         /// Links of followers that take messages, and the numbers of their processes.
         var peers: [(link: LinkOutbox, process: UInt64)] = []
@@ -133,7 +133,7 @@ final class LiveRelay: Sendable {
         return state.withLock { state in
             guard state.activeLink === link else { return false }
             // A follower that is far behind the log loses messages, just as a loop does that is far behind.
-            if state.waiting.count < LiveSending.waitingMax,
+            if state.waiting.count < NowOrNeverSending.waitingMax,
                 state.waitingBytes < ClusterLimits.heldBytesMax
             {
                 state.waiting.append((frame.row, fanouts))

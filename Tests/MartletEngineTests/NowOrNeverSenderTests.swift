@@ -13,12 +13,12 @@ import TestSupport
 import Testing
 
 @Suite("Messages that are not stored")
-struct LiveSenderTests {
-    private static func sending(_ limits: BrokerLimits = .none) -> LiveSending {
-        LiveSending(
+struct NowOrNeverSenderTests {
+    private static func sending(_ limits: BrokerLimits = .none) -> NowOrNeverSending {
+        NowOrNeverSending(
             programs: SharedPrograms(), limits: LimitsInForce(limits),
             book: FanoutBook(limits: limits),
-            numbers: NotStoredNumbers())
+            numbers: NowOrNeverNumbers())
     }
 
     private static func message(_ target: SendCommand.Target) -> SendCommand {
@@ -26,7 +26,7 @@ struct LiveSenderTests {
     }
 
     private static func send(
-        _ message: SendCommand, in project: ProjectNumber, _ sender: inout LiveSender,
+        _ message: SendCommand, in project: ProjectNumber, _ sender: inout NowOrNeverSender,
         _ bench: Bench, inProgressCount: Int = 0
     ) throws -> Outcome {
         let now = bench.now
@@ -44,7 +44,7 @@ struct LiveSenderTests {
         let bench = Bench()
         var projects: [String: ProjectNumber] = [:]
         for name in ["tides", "winds"] { projects[name] = try bench.project(name) }
-        var sender = LiveSender(Self.sending())
+        var sender = NowOrNeverSender(Self.sending())
         var instances: [Instance] = []
         var subscribers: [String: Set<Token>] = [:]
         for _ in 0..<120 {
@@ -101,7 +101,7 @@ struct LiveSenderTests {
         let project = instances[0].project
         try bench.change(.subscribe, "storm", instances, in: project)
         let sending = Self.sending()
-        var sender = LiveSender(sending)
+        var sender = NowOrNeverSender(sending)
         let before = try bench.store.read { (transaction) throws in transaction.snapshot }
         for target in [.topic("storm"), .token(instances[0].token.text), .topic("nobody")]
             as [SendCommand.Target]
@@ -135,7 +135,7 @@ struct LiveSenderTests {
         let instances = try bench.register(2, in: "tides")
         let project = instances[0].project
         try bench.change(.subscribe, "storm", instances, in: project)
-        var sender = LiveSender(Self.sending(limits))
+        var sender = NowOrNeverSender(Self.sending(limits))
         let fanout = Self.message(.topic("storm"))
         guard
             case .accepted = try Self.send(fanout, in: project, &sender, bench, inProgressCount: 2)
@@ -153,7 +153,7 @@ struct LiveSenderTests {
     func others() {
         let now = Instant(millisecondsSince1970: 1000)
         let plain = Self.message(.topic("storm"))
-        #expect(LiveSender.takes(plain, at: now))
+        #expect(NowOrNeverSender.takes(plain, at: now))
         var kept = plain
         kept.idempotencyKey = "k"
         var receipts = plain
@@ -168,17 +168,17 @@ struct LiveSenderTests {
         mixed.variants.append(
             OutgoingVariant(platforms: PlatformSet(.web), lifespan: .seconds(1), body: [8]))
         // A loop's devices would wait for so many look-ups.
-        let targets = (0...LiveSending.targetsMax).map { SendCommand.Target.topic("t\($0)") }
+        let targets = (0...NowOrNeverSending.targetsMax).map { SendCommand.Target.topic("t\($0)") }
         let many = Self.message(.several(targets))
-        #expect(LiveSender.takes(Self.message(.several(Array(targets.dropLast()))), at: now))
+        #expect(NowOrNeverSender.takes(Self.message(.several(Array(targets.dropLast()))), at: now))
         for other in [kept, receipts, later, checked, rest, mixed, many] {
-            #expect(!LiveSender.takes(other, at: now))
+            #expect(!NowOrNeverSender.takes(other, at: now))
         }
         var past = plain
         past.variants[0].lifespan = .until(now)
-        #expect(LiveSender.takes(past, at: now))
+        #expect(NowOrNeverSender.takes(past, at: now))
         past.variants[0].lifespan = .until(now.advanced(bySeconds: 1))
-        #expect(!LiveSender.takes(past, at: now))
+        #expect(!NowOrNeverSender.takes(past, at: now))
     }
 }
 

@@ -2,20 +2,20 @@
 //
 // Sends now-or-never messages (TTL-2). They leave no row in the store, so the thread that receives one sends it at once from
 // a snapshot, without another thread, a write or the disk. Each loop has its own sender; callers of the embedding API share
-// one. Counts gather in LiveCounts. Rests on Audiences.
+// one. Counts gather in NowOrNeverCounts. Rests on Audiences.
 
 package import MartletBase
 package import MartletRows
 
-/// What a broker's live senders share.
-package struct LiveSending: Sendable {
+/// What a broker's senders of now-or-never messages share.
+package struct NowOrNeverSending: Sendable {
     let programs: SharedPrograms
     let limits: LimitsInForce
     let book: FanoutBook?
-    let numbers: NotStoredNumbers
+    let numbers: NowOrNeverNumbers
     let bridgeFaults: BridgeFaults
     /// Unwritten counts of now-or-never messages.
-    package let counts = LiveCounts()
+    package let counts = NowOrNeverCounts()
 
     /// Fanouts with at most this many recipients aren't listed as in progress, because a loop finishes them within a turn
     /// (FAN-8).
@@ -25,14 +25,14 @@ package struct LiveSending: Sendable {
     /// loop's devices wait meanwhile.
     package static let targetsMax = 64
 
-    /// If more than this waits in a loop's inbox, it isn't told of live fanouts. So memory stays bounded, and a sender that is
-    /// faster than the loop loses now-or-never messages there.
+    /// If more than this waits in a loop's inbox, it isn't told of these fanouts. So memory stays bounded, and a sender that is faster
+    /// than the loop loses messages there.
     package static let waitingMax = 16_384
 
     /// - Parameter book: if nil, now-or-never fanouts are neither bounded nor listed as in progress (FAN-8).
     package init(
         programs: SharedPrograms, limits: LimitsInForce, book: FanoutBook?,
-        numbers: NotStoredNumbers, bridgeFaults: BridgeFaults = BridgeFaults()
+        numbers: NowOrNeverNumbers, bridgeFaults: BridgeFaults = BridgeFaults()
     ) {
         self.programs = programs
         self.limits = limits
@@ -43,8 +43,8 @@ package struct LiveSending: Sendable {
 }
 
 /// Sends now-or-never messages.
-package struct LiveSender: ~Copyable {
-    private let shared: LiveSending
+package struct NowOrNeverSender: ~Copyable {
+    private let shared: NowOrNeverSending
     private var audiences: Audiences
     /// How many changes of limits `audiences` has seen (OPS-11).
     private var changeCount: UInt64
@@ -54,7 +54,7 @@ package struct LiveSender: ~Copyable {
     private var lastProject = RememberedProject()
 
     /// Makes a sender that has read no sets yet.
-    package init(_ shared: LiveSending) {
+    package init(_ shared: NowOrNeverSending) {
         self.shared = shared
         changeCount = shared.limits.changeCount
         audiences = Audiences(
@@ -62,13 +62,13 @@ package struct LiveSender: ~Copyable {
             bridgeFaults: shared.bridgeFaults)
     }
 
-    /// Whether a live sender takes a message. All variants must be now or never, and nothing may be left to do later: no
+    /// Whether such a sender takes a message. All variants must be now or never, and nothing may be left to do later: no
     /// answer to keep (MSG-9), no receipts (RCP-1), no schedule (MSG-10), at most `targetsMax` targets, and neither
     /// `validateOnly` nor `notReceived`.
     package static func takes(_ message: SendCommand, at now: Instant) -> Bool {
         !message.validateOnly && !message.options.wantsReceipts && message.idempotencyKey == nil
             && message.sendAt == nil && message.notReceived == nil
-            && message.target.count <= LiveSending.targetsMax && message.isNowOrNever(at: now)
+            && message.target.count <= NowOrNeverSending.targetsMax && message.isNowOrNever(at: now)
     }
 
     /// - Parameters:
@@ -117,7 +117,7 @@ package struct LiveSender: ~Copyable {
         let sequence = shared.numbers.next(now)
         invariant(!sequence.isStored, "A message without a row takes no sequence.")
         let stored = StoredMessage(
-            sequence: sequence, number: sequence.rawValue & ~MessageSequence.notStoredBit,
+            sequence: sequence, number: sequence.rawValue & ~MessageSequence.nowOrNeverBit,
             accepted: now, kind: target.kind, from: target.from, options: dispatch.options,
             variants: [])
         let acceptance = Acceptance(
@@ -156,17 +156,18 @@ package struct LiveSender: ~Copyable {
     ) throws(MartletError) {
         guard let book = shared.book else { return }
         let max = audiences.limits.fanoutsInProgressMax
-        guard max > 0 && inProgressCount >= max || !book.hasLiveRoom(for: project.number) else {
+        guard max > 0 && inProgressCount >= max || !book.hasNowOrNeverRoom(for: project.number)
+        else {
             return
         }
-        throw book.liveRefusal(of: project.number, at: now)
+        throw book.nowOrNeverRefusal(of: project.number, at: now)
     }
 
     private func enter(
         _ dispatch: Dispatch, _ message: StoredMessage, _ distribution: Distribution,
         in project: Project
     ) -> FanoutProgress? {
-        guard distribution.recipientCount > LiveSending.untoldMax, let book = shared.book,
+        guard distribution.recipientCount > NowOrNeverSending.untoldMax, let book = shared.book,
             let progress = dispatch.progress(of: message, distribution, in: project, book: book)
         else { return nil }
         book.enter(progress)
