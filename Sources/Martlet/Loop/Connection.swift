@@ -170,11 +170,10 @@ struct Connection: ~Copyable {
 
     // MARK: Extras
 
-    /// The carriage of a connection of several apps, and of each of its apps. nil for a connection of a single
-    /// app.
-    var carriage: Carriage? {
-        get { extras?.pointee.carriage }
-        set { change(isGone: newValue == nil) { $0.carriage = newValue } }
+    /// The apps of a connection that several share, also of each of these apps. nil for a connection of a single app.
+    var shared: SharedConnection? {
+        get { extras?.pointee.shared }
+        set { change(isGone: newValue == nil) { $0.shared = newValue } }
     }
     /// Received bytes that wait while the connection is paused. The kernel receives bytes until it hears of the
     /// pause, and a connection before its WELCOME is still read.
@@ -257,7 +256,7 @@ struct Connection: ~Copyable {
 
 /// State of few connections, and mostly for a short time.
 private struct ConnectionExtras {
-    var carriage: Carriage?
+    var shared: SharedConnection?
     var backlog: [UInt8] = []
     var unfinished = RequestCharge.nothing
     var frameSince: UInt32?
@@ -269,7 +268,7 @@ private struct ConnectionExtras {
     var receiptsWait = false
 
     var isEmpty: Bool {
-        carriage == nil && backlog.isEmpty && unfinished.byteCount == 0
+        shared == nil && backlog.isEmpty && unfinished.byteCount == 0
             && frameSince == nil && receiptsAfter == nil && upstreamListener == 0
             && lingerBytesLeft == Connection.lingerBytesMax
             && !endsWithBacklog && !hasEnded && !receiptsWait

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Connections of several apps (NET-4). An app opens, talks and ends on its channel like the connection of a
-// single device. Only the socket and its deadlines belong to the whole connection. Rests on Carriage.
+// single device. Only the socket and its deadlines belong to the whole connection. Rests on SharedConnection.
 
 import Glibc
 import MartletBase
@@ -16,51 +16,51 @@ extension Loop where Kernel: ~Copyable {
     func carrier(
         of connection: UnsafeMutablePointer<Connection>
     ) -> UnsafeMutablePointer<Connection> {
-        guard connection.pointee.isApp, let carriage = connection.pointee.carriage else {
+        guard connection.pointee.isApp, let shared = connection.pointee.shared else {
             return connection
         }
-        return places[carriage.connection.index]
+        return places[shared.connection.index]
     }
 
     /// Bytes queued for a connection. For a connection of several apps: the bytes of its longest queue.
     func queuedBytes(_ connection: UnsafeMutablePointer<Connection>) -> Int {
         let own = delivery.queuedBytes(connection.pointee.id.index)
-        guard !connection.pointee.isApp, let carriage = connection.pointee.carriage else {
+        guard !connection.pointee.isApp, let shared = connection.pointee.shared else {
             return own
         }
         var most = own
-        for app in carriage.apps { most = max(most, delivery.queuedBytes(app.place)) }
+        for app in shared.apps { most = max(most, delivery.queuedBytes(app.place)) }
         return most
     }
 
     func isCrowded(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
-        connection.pointee.carriage?.isCrowded ?? false
+        connection.pointee.shared?.isCrowded ?? false
     }
 
     // MARK: Frames of the peer
 
     /// Serves a frame of a connection of several apps.
     mutating func hear(
-        _ frame: consuming ClientFrame, _ carriage: Carriage,
+        _ frame: consuming ClientFrame, _ shared: SharedConnection,
         _ connection: UnsafeMutablePointer<Connection>
     ) throws {
         if let channel = frame.channel {
-            carriage.heard = channel
+            shared.heard = channel
             return
         }
-        guard carriage.heard != 0 else { return try handle(frame, of: connection) }
-        guard let app = try addressee(of: frame, carriage, connection) else { return }
+        guard shared.heard != 0 else { return try handle(frame, of: connection) }
+        guard let app = try addressee(of: frame, shared, connection) else { return }
         do { try handle(frame, of: app) } catch { fail(app, for: error) }
     }
 
     private mutating func addressee(
-        of frame: ClientFrame, _ carriage: Carriage,
+        of frame: ClientFrame, _ shared: SharedConnection,
         _ connection: UnsafeMutablePointer<Connection>
     ) throws(MartletError) -> UnsafeMutablePointer<Connection>? {
         let isHello = if case .hello = frame { true } else { false }
-        guard let place = carriage.place(of: carriage.heard) else {
+        guard let place = shared.place(of: shared.heard) else {
             // A frame for an ended app is dropped.
-            return isHello ? openApp(carriage, connection) : nil
+            return isHello ? openApp(shared, connection) : nil
         }
         guard !isHello else {
             throw MartletError(.protocolViolation, "HELLO comes on a channel that is free.")
@@ -70,17 +70,17 @@ extension Loop where Kernel: ~Copyable {
     }
 
     private mutating func openApp(
-        _ carriage: Carriage, _ connection: UnsafeMutablePointer<Connection>
+        _ shared: SharedConnection, _ connection: UnsafeMutablePointer<Connection>
     ) -> UnsafeMutablePointer<Connection>? {
         guard let id = places.forApp() else {
-            refuseApp(on: carriage.heard, connection)
+            refuseApp(on: shared.heard, connection)
             return nil
         }
         let app = places.take(
             Connection(
-                id: id, channel: carriage.heard, on: connection.pointee, now: time.second))
+                id: id, channel: shared.heard, on: connection.pointee, now: time.second))
         delivery.open(id.index)
-        carriage.attach(id.index, channel: carriage.heard)
+        shared.attach(id.index, channel: shared.heard)
         return app
     }
 
@@ -113,18 +113,18 @@ extension Loop where Kernel: ~Copyable {
 
     /// Tells an app of its end, and frees the channel.
     mutating func endApp(
-        _ app: UnsafeMutablePointer<Connection>, _ carriage: Carriage
+        _ app: UnsafeMutablePointer<Connection>, _ shared: SharedConnection
     ) {
         guard app.pointee.phase != .closed else { return }
         send(.detached(Detached()), to: app)
         guard app.pointee.phase != .closed else { return }
         app.pointee.phase = .lingering
-        carriage.free(app.pointee.id.index)
+        shared.free(app.pointee.id.index)
     }
 
     /// Ends all apps with their connection.
-    mutating func endApps(_ carriage: Carriage) {
-        for app in carriage.apps {
+    mutating func endApps(_ shared: SharedConnection) {
+        for app in shared.apps {
             delivery.detach(app.place, now: context.clock())
             places[app.place].pointee.phase = .lingering
             places.endedApps.append(app.place)
@@ -133,14 +133,14 @@ extension Loop where Kernel: ~Copyable {
 
     /// Ends an app without outstanding requests, or a connection without apps and without unsent frames.
     mutating func closeIfDone(
-        _ connection: UnsafeMutablePointer<Connection>, _ carriage: Carriage
+        _ connection: UnsafeMutablePointer<Connection>, _ shared: SharedConnection
     ) {
         guard connection.pointee.isApp else {
-            if carriage.apps.isEmpty { lingerIfDone(connection) }
+            if shared.apps.isEmpty { lingerIfDone(connection) }
             return
         }
         if connection.pointee.phase == .finishing, connection.pointee.outstanding == 0 {
-            endApp(connection, carriage)
+            endApp(connection, shared)
         }
         if connection.pointee.phase == .lingering {
             places.endedApps.append(connection.pointee.id.index)
@@ -155,15 +155,16 @@ extension Loop where Kernel: ~Copyable {
         for place in ended {
             let app = places[place]
             guard places.isTaken(place), app.pointee.phase == .lingering,
-                delivery.queuedBytes(place) == 0, let carriage = app.pointee.carriage
+                delivery.queuedBytes(place) == 0, let shared = app.pointee.shared
             else { continue }
             let connection = carrier(of: app)
             connection.pointee.outstanding -= app.pointee.outstanding
             connection.pointee.requestBytes -= app.pointee.requestBytes
-            carriage.remove(
+            shared.remove(
                 place, wasWelcomed: app.pointee.principal.holder != nil, now: time.second)
             release(place)
-            if carriage.refusedCount > Carriage.refusedMax, connection.pointee.phase == .open {
+            if shared.refusedCount > SharedConnection.refusedMax, connection.pointee.phase == .open
+            {
                 fail(
                     connection,
                     MartletError(
@@ -188,14 +189,14 @@ extension Loop where Kernel: ~Copyable {
 
     /// Starts the send of a queue of a connection of several apps, unless another queue is being sent.
     mutating func send(
-        _ connection: UnsafeMutablePointer<Connection>, _ carriage: Carriage,
+        _ connection: UnsafeMutablePointer<Connection>, _ shared: SharedConnection,
         into free: UnsafeMutableBufferPointer<iovec>
     ) {
         let index = connection.pointee.id.index
         connection.pointee.sendBegan = time.second
-        guard carriage.begin(index, channel: connection.pointee.channel) else { return }
+        guard shared.begin(index, channel: connection.pointee.channel) else { return }
         var count = 0
-        if let prefix = carriage.prefix(output.prefixes) {
+        if let prefix = shared.prefix(output.prefixes) {
             free[0] = prefix
             count = 1
         }
@@ -203,13 +204,13 @@ extension Loop where Kernel: ~Copyable {
             index, into: UnsafeMutableBufferPointer(rebasing: free[count...]))
         output.use(count)
         transport.send(
-            carriage.connection, vectors: UnsafeBufferPointer(rebasing: free[..<count]))
+            shared.connection, vectors: UnsafeBufferPointer(rebasing: free[..<count]))
     }
 
     /// Handles the end of a send of a connection of several apps.
-    mutating func sent(_ carriage: Carriage, byteCount: Int) {
-        guard let place = carriage.sending else { return }
-        let (left, waiting) = carriage.sent(
+    mutating func sent(_ shared: SharedConnection, byteCount: Int) {
+        guard let place = shared.sending else { return }
+        let (left, waiting) = shared.sent(
             byteCount: byteCount, inFlightBytes: delivery.inFlightBytes(place))
         // Waiting queues go before the queue of this send.
         for other in waiting { delivery.sendAgain(other) }
@@ -227,27 +228,27 @@ extension Loop where Kernel: ~Copyable {
     }
 
     /// Whether an app of the connection waits for its registration.
-    func awaitsWelcome(_ carriage: Carriage) -> Bool {
-        carriage.apps.contains { places[$0.place].pointee.phase == .awaitingWelcome }
+    func awaitsWelcome(_ shared: SharedConnection) -> Bool {
+        shared.apps.contains { places[$0.place].pointee.phase == .awaitingWelcome }
     }
 
     /// Whether a connection of several apps has been without an app for longer than a handshake may take. A refused app
     /// is none.
     func isDeserted(_ connection: UnsafeMutablePointer<Connection>, _ now: UInt32) -> Bool {
-        guard let carriage = connection.pointee.carriage else { return false }
-        let hasDevice = carriage.apps.contains {
+        guard let shared = connection.pointee.shared else { return false }
+        let hasDevice = shared.apps.contains {
             places[$0.place].pointee.principal.holder != nil
         }
-        guard !hasDevice, !awaitsWelcome(carriage) else { return false }
-        return now &- carriage.emptySince > context.configuration.handshakeSeconds
+        guard !hasDevice, !awaitsWelcome(shared) else { return false }
+        return now &- shared.emptySince > context.configuration.handshakeSeconds
     }
 
     /// Whether the peer has not read its bytes since `sendBegan`.
     func isStuck(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
         let index = connection.pointee.id.index
         if delivery.isSending(index) { return true }
-        guard let carriage = connection.pointee.carriage else { return false }
-        return carriage.sending != nil && delivery.queuedBytes(index) > 0
+        guard let shared = connection.pointee.shared else { return false }
+        return shared.sending != nil && delivery.queuedBytes(index) > 0
     }
 }
 

@@ -27,11 +27,11 @@ extension Loop where Kernel: ~Copyable {
         connection.pointee.since = time.second
         if !connection.pointee.isApp { transport.pauseReceive(connection.pointee.id) }
         send(.error(ErrorFrame(correlation: 0, error: error)), to: connection)
-        if let carriage = connection.pointee.carriage {
+        if let shared = connection.pointee.shared {
             if connection.pointee.isApp {
-                endApp(connection, carriage)
+                endApp(connection, shared)
             } else {
-                endApps(carriage)
+                endApps(shared)
             }
         }
         closeIfDone(connection)
@@ -50,8 +50,8 @@ extension Loop where Kernel: ~Copyable {
 
     /// Ends a connection without unsent frames, if its phase allows.
     mutating func closeIfDone(_ connection: UnsafeMutablePointer<Connection>) {
-        if let carriage = connection.pointee.carriage {
-            closeIfDone(connection, carriage)
+        if let shared = connection.pointee.shared {
+            closeIfDone(connection, shared)
         } else {
             lingerIfDone(connection)
         }
@@ -74,7 +74,7 @@ extension Loop where Kernel: ~Copyable {
             return
         }
         delivery.detach(connection.pointee.id.index, now: context.clock())
-        if let carriage = connection.pointee.carriage { endApps(carriage) }
+        if let shared = connection.pointee.shared { endApps(shared) }
         connection.pointee.phase = .lingering
         connection.pointee.since = time.second
         connection.pointee.isPaused = false
@@ -96,7 +96,7 @@ extension Loop where Kernel: ~Copyable {
         leaveUpstream(connection)
         connection.pointee.phase = .closed
         delivery.detach(connection.pointee.id.index, now: context.clock())
-        for app in connection.pointee.carriage?.apps ?? [] {
+        for app in connection.pointee.shared?.apps ?? [] {
             places[app.place].pointee.phase = .closed
             delivery.detach(app.place, now: context.clock())
         }

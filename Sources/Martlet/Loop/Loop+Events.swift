@@ -78,8 +78,8 @@ extension Loop where Kernel: ~Copyable {
                 memory.servedBytes = frame.body.count
                 hasServed = true
                 let said = try ClientFrame.decode(type: frame.type, body: frame.body)
-                if let carriage = connection.pointee.carriage {
-                    try hear(consume said, carriage, connection)
+                if let shared = connection.pointee.shared {
+                    try hear(consume said, shared, connection)
                 } else {
                     try handle(consume said, of: connection)
                 }
@@ -145,8 +145,8 @@ extension Loop where Kernel: ~Copyable {
     }
 
     private mutating func sent(_ id: ConnectionID, _ byteCount: Int, _ errno: Int32) {
-        if let carriage = places[id.index].pointee.carriage {
-            sent(carriage, byteCount: byteCount)
+        if let shared = places[id.index].pointee.shared {
+            sent(shared, byteCount: byteCount)
         } else {
             delivery.sent(id.index, byteCount: byteCount)
             if byteCount > 0 { newcomerLeft(id.index) }
@@ -179,7 +179,7 @@ extension Loop where Kernel: ~Copyable {
             connection.pointee.endsWithBacklog = true
             // Apps without an answer to their registration end now. The requests of other apps are still
             // answered.
-            for app in connection.pointee.carriage?.apps ?? []
+            for app in connection.pointee.shared?.apps ?? []
             where places[app.place].pointee.phase == .awaitingWelcome {
                 leave(places[app.place])
             }
@@ -191,7 +191,7 @@ extension Loop where Kernel: ~Copyable {
         connection.pointee.since = time.second
         delivery.detach(id.index, now: context.clock())
         leaveUpstream(connection)
-        for app in connection.pointee.carriage?.apps ?? []
+        for app in connection.pointee.shared?.apps ?? []
         where places[app.place].pointee.phase.isReading {
             leave(places[app.place])
         }
@@ -202,7 +202,7 @@ extension Loop where Kernel: ~Copyable {
         guard places.isTaken(id.index) else { return }
         let connection = places[id.index]
         places.closingCount -= 1
-        for app in connection.pointee.carriage?.apps ?? [] { release(app.place) }
+        for app in connection.pointee.shared?.apps ?? [] { release(app.place) }
         delivery.close(id.index, now: context.clock())
         newcomerEnded(id.index)
         context.requestMemory.giveBack(connection.pointee.unfinished)

@@ -33,10 +33,10 @@ extension Loop where Kernel: ~Copyable {
     /// takes no frame, so frames behind HELLO are served in order for each role.
     func awaitsWelcome(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
         if connection.pointee.phase == .awaitingWelcome { return true }
-        guard !connection.pointee.isApp, let carriage = connection.pointee.carriage else {
+        guard !connection.pointee.isApp, let shared = connection.pointee.shared else {
             return false
         }
-        return carriage.apps.contains { places[$0.place].pointee.phase == .awaitingWelcome }
+        return shared.apps.contains { places[$0.place].pointee.phase == .awaitingWelcome }
     }
 
     /// Notes the first bytes sent from a place's queue. WELCOME is the first frame of the queue, so the token

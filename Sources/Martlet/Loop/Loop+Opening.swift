@@ -36,7 +36,7 @@ extension Loop where Kernel: ~Copyable {
         }
         switch hello {
         case .shared:
-            connection.pointee.carriage = Carriage(
+            connection.pointee.shared = SharedConnection(
                 connection.pointee.id, from: address(of: connection), now: time.second)
             open(connection)
             send(
@@ -169,7 +169,7 @@ extension Loop where Kernel: ~Copyable {
             address: address(of: connection), since: time.second, state: state)
         connection.pointee.principal = .device(project.number, ordinal, instance.holder)
         forget(carrier(of: connection).pointee.id.index)
-        connection.pointee.carriage?.refusedCount = 0
+        connection.pointee.shared?.refusedCount = 0
         open(connection)
         send(
             .welcome(

@@ -49,7 +49,7 @@ extension Loop where Kernel: ~Copyable {
     private func strangerSince(_ connection: UnsafeMutablePointer<Connection>) -> UInt32? {
         switch connection.pointee.phase {
         case .hello: connection.pointee.since
-        case .open: connection.pointee.carriage.flatMap { awaitsWelcome($0) ? nil : $0.emptySince }
+        case .open: connection.pointee.shared.flatMap { awaitsWelcome($0) ? nil : $0.emptySince }
         case .awaitingWelcome, .finishing, .closing, .lingering, .closed: nil
         }
     }

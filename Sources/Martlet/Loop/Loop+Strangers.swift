@@ -96,8 +96,8 @@ extension Loop where Kernel: ~Copyable {
 
     /// The address of the peer of a connection before WELCOME, or of an app.
     func address(of connection: UnsafeMutablePointer<Connection>) -> PeerAddress {
-        if connection.pointee.isApp, let carriage = connection.pointee.carriage {
-            return carriage.address
+        if connection.pointee.isApp, let shared = connection.pointee.shared {
+            return shared.address
         }
         return strangers.byPlace[connection.pointee.id.index]?.address ?? .loopback
     }

@@ -267,8 +267,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             guard connection.pointee.phase != .closed else { continue }
             if !output.hasFreeVectors { submitAndWait(0) }
             let free = output.freeVectors
-            if let carriage = connection.pointee.carriage {
-                send(connection, carriage, into: free)
+            if let shared = connection.pointee.shared {
+                send(connection, shared, into: free)
                 continue
             }
             let count = delivery.gather(index, into: free)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A connection of several apps. The carriage knows the channel of each app, the channel of the peer's next
-// frame, and the queue to be sent next. Each app has a place of its own among the loop's connections, and so a
-// session, a queue and requests like any other connection. Delivery knows no channels. Only the loop's way to
-// the socket does: the queues are sent one at a time, and a CHANNEL frame precedes the queue if its channel
-// differs from the channel before.
+// A connection of several apps. It knows the channel of each app, the channel of the peer's next frame, and the
+// queue to be sent next. Each app has a place of its own among the loop's connections, and so a session, a queue
+// and requests like any other connection. Delivery knows no channels. Only the loop's way to the socket does: the
+// queues are sent one at a time, and a CHANNEL frame precedes the queue if its channel differs from the channel
+// before.
 //
 //   app's place ─► session, queue ─┐
-//   app's place ─► session, queue ─┼─► Carriage ─► socket
+//   app's place ─► session, queue ─┼─► socket
 //   connection  ─► session, queue ─┘
 //
 // Rests on MartletWire.
@@ -19,7 +19,7 @@ import MartletTransport
 import MartletWire
 
 /// The apps of a connection.
-final class Carriage {
+final class SharedConnection {
     /// The connection with the socket.
     let connection: ConnectionID
     /// REG-8, REG-10: the address of the peer.
