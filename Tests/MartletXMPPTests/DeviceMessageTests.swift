@@ -138,7 +138,7 @@ extension OverXMPP {
                 while try await receipts(world).isEmpty {
                     try await Task.sleep(for: .milliseconds(20))
                 }
-                // The desk has looked in the time of three of its rounds.
+                // The dispatcher has looked in the time of three of its rounds.
                 try await Task.sleep(for: .milliseconds(600))
                 #expect(try await peer.ping() == "")
                 try await peer.acknowledge(heard[50])

@@ -42,7 +42,7 @@ public final class Broker: Sendable {
     let configuration: BrokerConfiguration
     private let loops: RunningLoops
     private let surveys = LoopSurveys()
-    private let backups: BackupDesk
+    private let backups: BackupRunner
     /// OPS-7: nil: the broker is alone.
     private let node: NodePlace?
     /// nil: the port speaks plain text.
@@ -192,7 +192,7 @@ public final class Broker: Sendable {
             strangers: strangers, clock: clock)
         node?.report({ [weak gauges] in gauges?.figures(of: $0) }, quotas, clock: clock)
         let peers = Peers()
-        backups = BackupDesk(configuration.backupCommand, configuration.logger)
+        backups = BackupRunner(configuration.backupCommand, configuration.logger)
         inquiry = Inquiry(
             Answerer(
                 store: store, programs: committer.programs, gauges: gauges,

@@ -2,7 +2,7 @@
 //
 // Frames of clients, one after another, in a flat switch: messages, acknowledgements and the requests of devices. A
 // request of a sender or an administrator says by itself what the broker does. A change becomes a command for the
-// committer, and a question goes to the inquiry. Rests on the engine's commands and RequestDesk.
+// committer, and a question goes to the inquiry. Rests on the engine's commands and RequestHandler.
 
 import Logging
 import MartletBase

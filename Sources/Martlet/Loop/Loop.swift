@@ -25,7 +25,7 @@ struct LoopContext: Sendable {
     let number: Int
     let loopCount: Int
     let store: Store
-    let requests: any RequestDesk
+    let requests: any RequestHandler
     let committer: Committer
     let committerAddress: TransportAddress
     let clock: @Sendable () -> Instant

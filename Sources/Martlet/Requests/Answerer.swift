@@ -20,7 +20,7 @@ struct Answerer: Sendable {
     /// The data folder, with the secrets beside the store.
     let folder: String
     /// OPS-7: backups for administrators; nil: the broker hands out none.
-    var backups: BackupDesk?
+    var backups: BackupRunner?
 
     /// Reads a snapshot of the store.
     /// - Throws: the error of `body`, `StorageError`.

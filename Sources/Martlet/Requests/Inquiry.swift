@@ -15,7 +15,7 @@ import MartletWire
 import Synchronization
 
 /// Answers the questions of all loops, one after another.
-final class Inquiry: RequestDesk, @unchecked Sendable {
+final class Inquiry: RequestHandler, @unchecked Sendable {
     /// Waiting questions past which a question is refused with a retry delay.
     static let waitingQuestionsMax = 4096
 

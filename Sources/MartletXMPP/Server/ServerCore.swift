@@ -50,7 +50,7 @@ final class ServerCore: Sendable {
     private struct State {
         var lastNumber: UInt64 = 0
         var connections: [UInt64: Port] = [:]
-        var desks: [String: ReceiptDesk] = [:]
+        var dispatchers: [String: ReceiptDispatcher] = [:]
         /// Waits for the last connection to end.
         var emptied: EventLoopPromise<Void>?
     }
@@ -137,32 +137,34 @@ final class ServerCore: Sendable {
 
     // MARK: Receipts
 
-    /// The project's desk, which the connection has joined.
+    /// The project's dispatcher, which the connection has joined.
     func join(
         _ number: UInt64, _ sender: DoorSender,
         deliver: @escaping @Sendable (NamedReceipt) -> Void
-    ) -> ReceiptDesk {
+    ) -> ReceiptDispatcher {
         state.withLock { state in
             let project = sender.project.id
-            let desk =
-                state.desks[project]
-                ?? ReceiptDesk(broker, projectID: project, names, configuration.logger)
-            state.desks[project] = desk
-            desk.join(number, sender, deliver: deliver)
-            return desk
+            let dispatcher =
+                state.dispatchers[project]
+                ?? ReceiptDispatcher(broker, projectID: project, names, configuration.logger)
+            state.dispatchers[project] = dispatcher
+            dispatcher.join(number, sender, deliver: deliver)
+            return dispatcher
         }
     }
 
-    /// Removes a connection from its desk. The last one takes the desk with it.
-    func leave(_ desk: ReceiptDesk, _ number: UInt64, of project: String) {
+    /// Removes a connection from its dispatcher. The last one takes the dispatcher with it.
+    func leave(_ dispatcher: ReceiptDispatcher, _ number: UInt64, of project: String) {
         state.withLock { state in
-            if desk.leave(number), state.desks[project] === desk { state.desks[project] = nil }
+            if dispatcher.leave(number), state.dispatchers[project] === dispatcher {
+                state.dispatchers[project] = nil
+            }
         }
     }
 
     /// Looks for new receipts of every project that has a connection.
     func lookForReceipts() {
-        let desks = state.withLock { Array($0.desks.values) }
-        for desk in desks { desk.look(now: broker.now) }
+        let dispatchers = state.withLock { Array($0.dispatchers.values) }
+        for dispatcher in dispatchers { dispatcher.look(now: broker.now) }
     }
 }

@@ -131,7 +131,7 @@ extension AppServerHandler {
         outstandingCount -= 1
         switch message {
         case .message(let number): taking.append(number)
-        case .receipt(let event): desk?.acknowledged(event, by: number)
+        case .receipt(let event): dispatcher?.acknowledged(event, by: number)
         }
         sendWaiting()
         checkDrained()
@@ -168,8 +168,8 @@ extension AppServerHandler {
     /// Gives unacknowledged messages and receipts back, except those whose acknowledgement is on its way to the store.
     func leaveDevices() {
         takeNow()
-        if let desk, let sender { core.leave(desk, number, of: sender.project.id) }
-        desk = nil
+        if let dispatcher, let sender { core.leave(dispatcher, number, of: sender.project.id) }
+        dispatcher = nil
         if takeCount == 0 { sender?.end() }
         // If an acknowledgement is on its way, the sender ends after the answer.
         sender = nil
@@ -207,7 +207,7 @@ extension AppServerHandler {
         waitingNumbers = []
         waitingReceipts = []
         sender.retire(keeping: numbers)
-        desk?.retire(number, keeping: events)
+        dispatcher?.retire(number, keeping: events)
         after(drainMin) { $0.checkDrained() }
         after(drainMax) { $0.endDrained() }
     }

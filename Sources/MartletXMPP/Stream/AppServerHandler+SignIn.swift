@@ -175,6 +175,6 @@ extension AppServerHandler {
             iq,
             "<bind xmlns=\"\(Namespace.bind)\"><jid>\(XML.escaped(jid))</jid></bind>")
         sender.listen()
-        desk = core.join(number, sender) { receipt in port.run { $0.took(receipt) } }
+        dispatcher = core.join(number, sender) { receipt in port.run { $0.took(receipt) } }
     }
 }

@@ -66,7 +66,7 @@ final class AppServerHandler: ChannelDuplexHandler {
     var phase = Phase.opening
     /// The signed-in sender.
     var sender: DoorSender?
-    var desk: ReceiptDesk?
+    var dispatcher: ReceiptDispatcher?
     /// The domain by which the app server addresses us.
     var domain = AppServerHandler.domainDefault
     /// The app server's address, once bound.

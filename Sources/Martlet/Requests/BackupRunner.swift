@@ -13,7 +13,7 @@ import MartletWire
 import Synchronization
 
 /// Hands out one backup at a time.
-final class BackupDesk: Sendable {
+final class BackupRunner: Sendable {
     /// Bytes of a part: a pipe of Linux has so many.
     private static let partBytesMax = 64 * 1024
 

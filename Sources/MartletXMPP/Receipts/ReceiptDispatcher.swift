@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Hands a project's receipts to its XMPP connections and keeps track of them until they are acknowledged (RCP-1). The store
-// can only delete receipts up to an event, but app servers acknowledge in any order. The desk sits in between:
+// can only delete receipts up to an event, but app servers acknowledge in any order. The dispatcher sits in between:
 //
 //     readThrough   receipts up to this event have been read. Each one is
 //       held        by a connection until it is acknowledged or the connection ends,
@@ -11,7 +11,7 @@
 // broker or the project's last connection has ended. Only one connection holds a receipt at a time.
 //
 // XMPP knows receipts of arrival only. We skip those of display and opening, and they are deleted along with the ones
-// around them. A desk reads only while it expects receipts of messages that were sent over XMPP: otherwise it would take
+// around them. A dispatcher reads only while it expects receipts of messages that were sent over XMPP: otherwise it would take
 // away the receipts of senders who use the binary protocol. Rests on MessageNames and DoorSender.
 
 import Logging
@@ -35,7 +35,7 @@ struct NamedReceipt: Sendable, Hashable {
 }
 
 /// Hands the receipts of a project to its connections.
-final class ReceiptDesk: Sendable {
+final class ReceiptDispatcher: Sendable {
     private struct Member {
         var sender: DoorSender
         var deliver: @Sendable (NamedReceipt) -> Void
@@ -94,14 +94,14 @@ final class ReceiptDesk: Sendable {
     }
 
     /// Removes a connection. Its unacknowledged receipts go to others.
-    /// - Returns: whether the desk has no connection left.
+    /// - Returns: whether the dispatcher has no connection left.
     func leave(_ number: UInt64) -> Bool {
         let (sender, through, isEmpty) = state.withLock { state in
             let member = state.members.removeValue(forKey: number)
             state.returned.formUnion(member?.held ?? [])
             return (member?.sender, Self.taken(&state), state.members.isEmpty)
         }
-        // When the last connection leaves, the desk goes too, so its acknowledgements must reach the store now.
+        // When the last connection leaves, the dispatcher goes too, so its acknowledgements must reach the store now.
         if let through { sender?.takeReceipts(through: through) }
         return isEmpty
     }

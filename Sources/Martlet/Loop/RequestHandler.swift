@@ -40,7 +40,7 @@ struct Question: Sendable {
 }
 
 /// Plans requests, and answers questions on a thread of its own.
-protocol RequestDesk: Sendable {
+protocol RequestHandler: Sendable {
     /// - Throws: `MartletError` for a request that the broker does not serve, and for a principal that may not ask.
     func plan(
         for request: RequestFrame, of principal: Principal

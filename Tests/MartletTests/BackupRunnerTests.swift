@@ -11,7 +11,7 @@ import MartletWire
 import Testing
 
 @Suite("Backups over a connection", .timeLimit(.minutes(2)))
-struct BackupDeskTests {
+struct BackupRunnerTests {
     /// A broker whose backups are the output of a script.
     private func open(_ script: String) async throws -> TestBroker {
         try await .open { $0.backupCommand = ["/bin/sh", "-c", script] }
