@@ -110,7 +110,7 @@ package enum Simulation {
             seed: seed, kind: plan.kind.rawValue, failures: world.oracle.failures,
             hash: world.trace.hash, deliveries: world.oracle.deliveryCount,
             messages: world.oracle.messages.count,
-            takeovers: world.cluster?.witness.takeoverCount ?? 0)
+            takeovers: world.cluster?.observer.takeoverCount ?? 0)
     }
 
     /// Makes a temporary folder, in memory if the system has `/dev/shm`.

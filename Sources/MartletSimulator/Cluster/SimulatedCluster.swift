@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cluster of a world: the log's servers, the roads between the nodes, and the witness, who tells the oracle each
-// transaction when the log has it. Rests on Machine, SimulatedLog and NodeRoads.
+// The cluster of a world: the log's servers, the links between the nodes, and the observer that tells the oracle each
+// transaction when the log has it. Rests on Machine, SimulatedLog and SimulatedNodeLinks.
 
 import Martlet
 import MartletBase
@@ -15,8 +15,8 @@ import MartletStore
 final class SimulatedCluster {
     unowned let world: World
     let database: SimulatedDatabase
-    let roads: NodeRoads
-    let witness: Witness
+    let links: SimulatedNodeLinks
+    let observer: CommitObserver
     let canary: ClusterCanary?
     let beginning: LogPosition
 
@@ -28,9 +28,10 @@ final class SimulatedCluster {
         database = SimulatedDatabase(
             agenda: world.agenda, seed: world.random.next(), incarnation: incarnation,
             conditions: world.plan.database, canary: canary?.ofDatabase)
-        roads = NodeRoads(agenda: world.agenda, random: Randomness(seed: world.random.next()))
-        witness = Witness(world.oracle, beginning: beginning)
-        roads.listen = { [unowned world] number, end in
+        links = SimulatedNodeLinks(
+            agenda: world.agenda, random: Randomness(seed: world.random.next()))
+        observer = CommitObserver(world.oracle, beginning: beginning)
+        links.listen = { [unowned world] number, end in
             guard let process = world.machines[number].process,
                 let broker = world.machines[number].broker
             else { return false }
@@ -42,21 +43,21 @@ final class SimulatedCluster {
         }
         if canary == .overtaken {
             // Devices that have just got the message move.
-            roads.overtaken = { [unowned world] in
+            links.overtaken = { [unowned world] in
                 world.agenda.after(5000) { [unowned world] in
                     for device in world.devices { device.leave(.reset) }
                 }
             }
         }
         if canary == .twice {
-            roads.arrived = { [unowned world] number in
+            links.arrived = { [unowned world] number in
                 if world.random.chance(200) { world.machines[number].broker?.repeatForwarded() }
             }
         }
     }
 
     /// Releases the references between the parts.
-    func end() { roads.end() }
+    func end() { links.end() }
 
     static func name(of machine: Int) -> NodeName {
         // The names of a world's machines are valid.
@@ -69,13 +70,14 @@ final class SimulatedCluster {
         var found: LogPosition?
         while found == nil { found = try? machine.store.logPosition() }
         let position = found!
-        let sight = NodeSight(witness, process)
+        let sight = NodeSight(observer, process)
         process.sight = sight
         let name = Self.name(of: machine.number)
         let database = Unchecked(database)
         let link = Unchecked(process)
         let configuration = ClusterConfiguration(
-            node: name, address: NodeRoad.address(of: machine.number), packing: PlainPacking()
+            node: name, address: SimulatedNodeNetwork.address(of: machine.number),
+            packing: PlainPacking()
         ) { _, _ in
             SimulatedLog(database.value, node: name, user: link.value.current)
         }
@@ -83,11 +85,11 @@ final class SimulatedCluster {
         let wake = Unchecked(world)
         return SteppedNode(
             configuration: configuration, applied: position,
-            network: NodeRoad(roads, machine.number, process),
+            network: SimulatedNodeNetwork(links, machine.number, process),
             owner: CommitterOwner(
                 wake: { [wake] in wake.value.machines[number].wakeCommitter() },
                 willLog: { now, own, commands in
-                    sight.pending = Witnessed(now: now, own: own, commands: commands)
+                    sight.pending = ObservedCommit(now: now, own: own, commands: commands)
                 },
                 committed: { sight.committed() }))
     }

@@ -69,7 +69,7 @@ extension World {
         rest()
         checkAll()
         checkStores(cluster)
-        figures.takeovers = cluster.witness.takeoverCount
+        figures.takeovers = cluster.observer.takeoverCount
         return figures
     }
 
@@ -102,7 +102,7 @@ extension World {
         case 3, 4:
             machine.freeze(until: agenda.now + min(random.pause(mean: 3_000_000), 12_000_000))
         case 5: cutOff(machine, cluster)
-        case 6: cutRoad(cluster)
+        case 6: cutLink(cluster)
         default: makeServerTrouble(cluster.database)
         }
     }
@@ -114,18 +114,18 @@ extension World {
         later(2_000_000) { cluster.database.heal(name) }
         if random.chance(500) {
             for other in machines where other !== machine {
-                cluster.roads.setCut(machine.number, other.number, true)
-                later(3_000_000) { cluster.roads.setCut(machine.number, other.number, false) }
+                cluster.links.setCut(machine.number, other.number, true)
+                later(3_000_000) { cluster.links.setCut(machine.number, other.number, false) }
             }
         }
     }
 
-    private func cutRoad(_ cluster: SimulatedCluster) {
+    private func cutLink(_ cluster: SimulatedCluster) {
         let first = random.number(0...(machines.count - 1))
         let second = (first + random.number(1...(machines.count - 1))) % machines.count
         trace.note("cut", first, second)
-        cluster.roads.setCut(first, second, true)
-        later(3_000_000) { cluster.roads.setCut(first, second, false) }
+        cluster.links.setCut(first, second, true)
+        later(3_000_000) { cluster.links.setCut(first, second, false) }
     }
 
     private func makeServerTrouble(_ database: SimulatedDatabase) {
@@ -169,7 +169,7 @@ extension World {
         for machine in machines {
             database.heal(SimulatedCluster.name(of: machine.number))
             for other in machines where other !== machine {
-                cluster.roads.setCut(machine.number, other.number, false)
+                cluster.links.setCut(machine.number, other.number, false)
             }
         }
     }
@@ -180,7 +180,7 @@ extension World {
     var isSettled: Bool {
         guard let cluster else { return true }
         return machines.allSatisfy { machine in
-            !machine.isFrozen && (try? machine.store.logPosition()) == cluster.witness.last
+            !machine.isFrozen && (try? machine.store.logPosition()) == cluster.observer.last
         }
     }
 
@@ -196,11 +196,11 @@ extension World {
                 guard let position = one.position, let first = contents[0].position else {
                     continue
                 }
-                if position != cluster.witness.last {
+                if position != cluster.observer.last {
                     oracle.fail(
                         """
                         node \(machine.number) is at row \(position.row) of \
-                        \(cluster.witness.last.row) (\(machine.process?.description ?? "stopped"))
+                        \(cluster.observer.last.row) (\(machine.process?.description ?? "stopped"))
                         """)
                 } else if position == first, one.digest != contents[0].digest {
                     oracle.fail("nodes 0 and \(machine.number) differ at row \(position.row)")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who tells the oracle what the log has. A node shows a transaction before its row goes to the log. The oracle hears of
+// Tells the oracle what the log has. A node shows a transaction before its row goes to the log. The oracle hears of
 // the transaction as soon as any node knows the row as accepted, and before the node tells anybody. Rows are told in
 // turn, so the oracle sees the history of the log. Rests on Oracle.
 
@@ -11,7 +11,7 @@ import MartletEngine
 import MartletRows
 
 /// A transaction that a node has shown.
-struct Witnessed {
+struct ObservedCommit {
     var now: Instant
     var own: [Outcome]
     var commands: [(command: Command, outcome: Outcome)]
@@ -24,9 +24,9 @@ struct Witnessed {
 }
 
 /// Watches the rows of a log.
-final class Witness {
+final class CommitObserver {
     private let oracle: Oracle
-    private var shown: [LogPosition: Witnessed] = [:]
+    private var shown: [LogPosition: ObservedCommit] = [:]
     /// The last accepted row.
     private(set) var last: LogPosition
     private(set) var takeoverCount = 0
@@ -36,7 +36,9 @@ final class Witness {
         last = beginning
     }
 
-    func show(_ transaction: Witnessed, at position: LogPosition) { shown[position] = transaction }
+    func show(_ transaction: ObservedCommit, at position: LogPosition) {
+        shown[position] = transaction
+    }
 
     /// Tells the oracle a row that a node knows as accepted.
     func accepted(_ position: LogPosition) {
@@ -61,7 +63,7 @@ final class Witness {
         shown = shown.filter { $0.key.row > position.row }
     }
 
-    func tell(_ transaction: Witnessed) {
+    func tell(_ transaction: ObservedCommit) {
         oracle.moment = transaction.now
         defer { oracle.moment = nil }
         if !transaction.commands.isEmpty {
@@ -72,15 +74,15 @@ final class Witness {
     }
 }
 
-/// What a process shows the witness.
+/// What a process shows the observer.
 final class NodeSight: @unchecked Sendable {
-    private let witness: Witness
+    private let observer: CommitObserver
     let process: SimulatedProcess
     /// The transaction that is open.
-    var pending: Witnessed?
+    var pending: ObservedCommit?
 
-    init(_ witness: Witness, _ process: SimulatedProcess) {
-        self.witness = witness
+    init(_ observer: CommitObserver, _ process: SimulatedProcess) {
+        self.observer = observer
         self.process = process
     }
 
@@ -88,16 +90,16 @@ final class NodeSight: @unchecked Sendable {
     func sends(_ row: LogPosition) {
         guard let pending else { return }
         self.pending = nil
-        witness.show(pending, at: row)
+        observer.show(pending, at: row)
     }
 
-    func hears(of row: LogPosition) { witness.accepted(row) }
+    func hears(of row: LogPosition) { observer.accepted(row) }
 
     /// Tells a transaction that changed nothing and made no row.
     func committed() {
         guard let pending else { return }
         self.pending = nil
         guard !process.isKilled else { return }
-        witness.tell(pending)
+        observer.tell(pending)
     }
 }

@@ -8,8 +8,8 @@ import MartletCluster
 import MartletNode
 import MartletWire
 
-/// The roads between the machines of a cluster.
-final class NodeRoads {
+/// The links between the machines of a cluster.
+final class SimulatedNodeLinks {
     /// Time after which a link without a way is given up, as TCP gives it up.
     fileprivate static let patience: Int64 = 5_000_000
     /// Time between two attempts of a held-up link.
@@ -22,7 +22,7 @@ final class NodeRoads {
     /// Called when a now-or-never message is overtaken by other frames, against the order of a link; nil: none is.
     var overtaken: (() -> Void)?
     /// Called with the number of a machine and the end of a new link. Returns false if no process listens.
-    var listen: (_ machine: Int, NodeRoadEnd) -> Bool = { _, _ in false }
+    var listen: (_ machine: Int, SimulatedNodeLinkEnd) -> Bool = { _, _ in false }
     /// Called when frames have arrived at a machine.
     var arrived: (_ machine: Int) -> Void = { _ in }
 
@@ -51,13 +51,13 @@ final class NodeRoads {
 }
 
 /// The network of one node.
-final class NodeRoad: NodeNetwork, @unchecked Sendable {
-    private let roads: NodeRoads
+final class SimulatedNodeNetwork: NodeNetwork, @unchecked Sendable {
+    private let links: SimulatedNodeLinks
     private let machine: Int
     private let process: SimulatedProcess
 
-    init(_ roads: NodeRoads, _ machine: Int, _ process: SimulatedProcess) {
-        self.roads = roads
+    init(_ links: SimulatedNodeLinks, _ machine: Int, _ process: SimulatedProcess) {
+        self.links = links
         self.machine = machine
         self.process = process
     }
@@ -75,28 +75,28 @@ final class NodeRoad: NodeNetwork, @unchecked Sendable {
     func connect(to address: NodeAddress) throws(NodeLinkFailure) -> any NodeCarrier {
         guard let fiber = process.current, !fiber.isKilled else { throw .failed("killed") }
         let other = Int(address.port) - 1
-        fiber.pause(roads.delay())
-        guard !roads.isCut(machine, other) else {
+        fiber.pause(links.delay())
+        guard !links.isCut(machine, other) else {
             fiber.pause(2_000_000)
             throw .failed("no answer")
         }
-        let near = NodeRoadEnd(roads, from: machine, to: other)
-        let far = NodeRoadEnd(roads, from: other, to: machine)
+        let near = SimulatedNodeLinkEnd(links, from: machine, to: other)
+        let far = SimulatedNodeLinkEnd(links, from: other, to: machine)
         near.join(far)
         near.fiber = fiber
-        guard roads.listen(other, far) else { throw .refused }
+        guard links.listen(other, far) else { throw .refused }
         return near
     }
 }
 
 /// One end of a link between two nodes.
-final class NodeRoadEnd: NodeCarrier, @unchecked Sendable {
-    private let roads: NodeRoads
+final class SimulatedNodeLinkEnd: NodeCarrier, @unchecked Sendable {
+    private let links: SimulatedNodeLinks
     private let machine: Int
     private let peer: Int
     /// The delays of each end do not depend on other ends, which may write in any order.
     private var random: Randomness
-    private weak var other: NodeRoadEnd?
+    private weak var other: SimulatedNodeLinkEnd?
     /// The fiber that serves the end.
     var fiber: Fiber?
     /// Bytes on their way to the other end; nil: the end of the link.
@@ -106,17 +106,17 @@ final class NodeRoadEnd: NodeCarrier, @unchecked Sendable {
     private var received: [[UInt8]] = []
     private var isEnded = false
 
-    init(_ roads: NodeRoads, from machine: Int, to peer: Int) {
-        self.roads = roads
+    init(_ links: SimulatedNodeLinks, from machine: Int, to peer: Int) {
+        self.links = links
         self.machine = machine
         self.peer = peer
-        random = roads.makeRandomness()
+        random = links.makeRandomness()
     }
 
-    /// The other end of the road. Two ends retain each other until the road ends.
-    private var partner: NodeRoadEnd?
+    /// The other end of the link. Two ends retain each other until the link ends.
+    private var partner: SimulatedNodeLinkEnd?
 
-    func join(_ far: NodeRoadEnd) {
+    func join(_ far: SimulatedNodeLinkEnd) {
         partner = far
         other = far
         far.other = self
@@ -155,10 +155,10 @@ final class NodeRoadEnd: NodeCarrier, @unchecked Sendable {
                         return "the link was given up"
                     }
                 }
-                roads.arrived(machine)
+                links.arrived(machine)
             }
             guard !isEnded else { return "the link was lost" }
-            fiber.sleep(until: roads.agenda.now + 100_000)
+            fiber.sleep(until: links.agenda.now + 100_000)
             guard !outbox.isClosed, tick() else { return "the link was given up" }
         }
     }
@@ -169,7 +169,7 @@ final class NodeRoadEnd: NodeCarrier, @unchecked Sendable {
     private static let overtakenMicroseconds: Int64 = 1_500_000
 
     private func push(_ bytes: [UInt8]?) {
-        guard let overtaken = roads.overtaken, let bytes else { return flow(bytes) }
+        guard let overtaken = links.overtaken, let bytes else { return flow(bytes) }
         var (first, last): ([UInt8], [UInt8]) = ([], [])
         var rest = bytes[...]
         while !rest.isEmpty {
@@ -186,7 +186,7 @@ final class NodeRoadEnd: NodeCarrier, @unchecked Sendable {
         if !first.isEmpty { flow(first) }
         guard !last.isEmpty else { return }
         overtaken()
-        roads.agenda.after(Self.overtakenMicroseconds) { [self] in
+        links.agenda.after(Self.overtakenMicroseconds) { [self] in
             if !isEnded { flow(last) }
         }
     }
@@ -195,20 +195,20 @@ final class NodeRoadEnd: NodeCarrier, @unchecked Sendable {
         flow.append(bytes)
         guard !isFlowing else { return }
         isFlowing = true
-        roads.agenda.after(delay()) { [self] in move() }
+        links.agenda.after(delay()) { [self] in move() }
     }
 
     private func move() {
-        guard !roads.isCut(machine, peer) else {
-            let since = heldSince ?? roads.agenda.now
+        guard !links.isCut(machine, peer) else {
+            let since = heldSince ?? links.agenda.now
             heldSince = since
-            guard roads.agenda.now - since < NodeRoads.patience else {
+            guard links.agenda.now - since < SimulatedNodeLinks.patience else {
                 flow = []
                 breakOff()
                 other?.breakOff()
                 return
             }
-            roads.agenda.after(NodeRoads.retry) { [self] in move() }
+            links.agenda.after(SimulatedNodeLinks.retry) { [self] in move() }
             return
         }
         heldSince = nil
@@ -218,10 +218,10 @@ final class NodeRoadEnd: NodeCarrier, @unchecked Sendable {
             other?.arrive(first)
         }
         isFlowing = !flow.isEmpty
-        if isFlowing { roads.agenda.after(delay()) { [self] in move() } }
+        if isFlowing { links.agenda.after(delay()) { [self] in move() } }
     }
 
-    private func delay() -> Int64 { random.pause(mean: roads.delayMean) }
+    private func delay() -> Int64 { random.pause(mean: links.delayMean) }
 
     private func arrive(_ bytes: [UInt8]?) {
         if let bytes { received.append(bytes) } else { isEnded = true }
