@@ -16,7 +16,7 @@ import MartletEngine
 import MartletRows
 
 /// A fanout in progress that has recipients in the block being walked.
-struct Rider {
+struct WalkedFanout {
     let work: UnsafeMutablePointer<FanoutWork>
     let slot: UInt32
     let arrival: UInt32
@@ -102,7 +102,7 @@ extension Delivery {
             case .many(let recipients) = work.pointee.fanout.recipients,
             let block = nextBlock(of: work, recipients, project)
         else { return finish(slot, of: project, now) }
-        let own = gatherRiders(of: project, in: block.number, slot, now)
+        let own = gatherWalked(of: project, in: block.number, slot, now)
         let isAlone = projects.turns.count == 1
         let isOnly = isAlone && project.pointee.turns.count == 1
         let workCredit = isOnly ? .max : project.pointee.turns.credit(slot)
@@ -123,7 +123,7 @@ extension Delivery {
                 visitOnWalk(batch[at], own, project)
                 at &+= 1
                 isOver =
-                    riders[own].delivered >= workCredit
+                    walked[own].delivered >= workCredit
                     || counters.delivered &- deliveredBefore >= UInt64(projectCredit)
                     || isUsedUp(bounds)
             }
@@ -161,13 +161,13 @@ extension Delivery {
     }
 
     /// Collects the fanouts in progress that have recipients in a block, in order of arrival.
-    /// - Returns: where the walk's own fanout is in `riders`.
-    private mutating func gatherRiders(
+    /// - Returns: where the walk's own fanout is in `walked`.
+    private mutating func gatherWalked(
         of project: UnsafeMutablePointer<ProjectDelivery>, in block: UInt32, _ own: UInt32,
         _ now: Instant
     ) -> Int {
-        reserveRiders(project.pointee.turns.count)
-        riderCount = 0
+        reserveWalked(project.pointee.turns.count)
+        walkedCount = 0
         var result = 0
         var slot = project.pointee.turns.first
         while slot != .nothing {
@@ -178,15 +178,15 @@ extension Delivery {
             if case .empty = view { continue }
             if slot != own, work.pointee.dropExpired(now) { continue }
             work.pointee.isUntouched = false
-            if slot == own { result = riderCount }
-            (riders + riderCount).initialize(
-                to: Rider(
+            if slot == own { result = walkedCount }
+            (walked + walkedCount).initialize(
+                to: WalkedFanout(
                     work: work, slot: slot, arrival: work.pointee.arrival, view: view,
-                    turn: Rider.Turn(work.pointee, now: now.rawValue, throttle)))
-            riderCount += 1
+                    turn: WalkedFanout.Turn(work.pointee, now: now.rawValue, throttle)))
+            walkedCount += 1
         }
         invariant(
-            result < riderCount && riders[result].slot == own,
+            result < walkedCount && walked[result].slot == own,
             "The fanout of a walk has recipients in the block of the walk.")
         return result
     }
@@ -194,13 +194,13 @@ extension Delivery {
     private mutating func charge(
         _ project: UnsafeMutablePointer<ProjectDelivery>, _ own: Int, looks: Int
     ) {
-        let forLooks = max(looks - riders[own].delivered, 0) / Self.looksPerDelivery
+        let forLooks = max(looks - walked[own].delivered, 0) / Self.looksPerDelivery
         var all = forLooks
-        project.pointee.turns.charge(riders[own].slot, forLooks)
-        for at in 0..<riderCount where riders[at].delivered > 0 {
-            all += riders[at].delivered
-            riders[at].work.pointee.note(riders[at].delivered)
-            project.pointee.turns.charge(riders[at].slot, riders[at].delivered)
+        project.pointee.turns.charge(walked[own].slot, forLooks)
+        for at in 0..<walkedCount where walked[at].delivered > 0 {
+            all += walked[at].delivered
+            walked[at].work.pointee.note(walked[at].delivered)
+            project.pointee.turns.charge(walked[at].slot, walked[at].delivered)
         }
         projects.turns.charge(project.pointee.number.rawValue, all)
         counters.fanoutDelivered &+= UInt64(all - forLooks)
@@ -230,16 +230,16 @@ extension Delivery {
         looks &+= 1
         let session = sessions + Int(index)
         let visited = session.pointee.visitedThrough
-        guard visited < riders[own].arrival else { return }
+        guard visited < walked[own].arrival else { return }
         session.pointee.visitedThrough = project.pointee.lastArrival
-        guard riderCount > 1 else {
-            riders[own].delivered &+= deliver(riders + own, to: index)
+        guard walkedCount > 1 else {
+            walked[own].delivered &+= deliver(walked + own, to: index)
             return
         }
         let bit = session.pointee.ordinal.bitIndex
-        for at in 0..<riderCount
-        where riders[at].arrival > visited && (at == own || riders[at].view.contains(bit: bit)) {
-            riders[at].delivered &+= deliver(riders + at, to: index)
+        for at in 0..<walkedCount
+        where walked[at].arrival > visited && (at == own || walked[at].view.contains(bit: bit)) {
+            walked[at].delivered &+= deliver(walked + at, to: index)
         }
     }
 
@@ -260,10 +260,10 @@ extension Delivery {
                 recipients.view.contains(session.pointee.ordinal), !work.pointee.dropExpired(now)
             else { continue }
             work.pointee.isUntouched = false
-            var rider = Rider(
+            var fanout = WalkedFanout(
                 work: work, slot: slot, arrival: work.pointee.arrival, view: .empty,
-                turn: Rider.Turn(work.pointee, now: now.rawValue, throttle))
-            let count = deliver(&rider, to: index)
+                turn: WalkedFanout.Turn(work.pointee, now: now.rawValue, throttle))
+            let count = deliver(&fanout, to: index)
             work.pointee.note(count)
             counters.fanoutDelivered &+= UInt64(count)
             project.pointee.delivered &+= UInt64(count)
@@ -277,26 +277,26 @@ extension Delivery {
     /// - Returns: how many were queued.
     @inline(__always)
     private mutating func deliver(
-        _ rider: UnsafePointer<Rider>, to index: UInt32
+        _ fanout: UnsafePointer<WalkedFanout>, to index: UInt32
     ) -> Int {
         let session = sessions + Int(index)
-        let turn = rider.pointee.turn
+        let turn = fanout.pointee.turn
         let isForAll =
             turn.isStored
             ? turn.first > session.pointee.deliveredThrough
             : turn.position >= session.pointee.attachedAt
         guard session.pointee.flags.isDisjoint(with: .special), isForAll else {
-            return deliverEach(rider.pointee.work, to: index, turn.now)
+            return deliverEach(fanout.pointee.work, to: index, turn.now)
         }
         var full = session.pointee.throttleFull
         if turn.cost > 0 {
             guard let later = throttle.taking(turn.cost, from: full, turn.now) else {
-                return deliverEach(rider.pointee.work, to: index, turn.now)
+                return deliverEach(fanout.pointee.work, to: index, turn.now)
             }
             full = later
         }
         guard output.append(turn.frame, to: index) == .queued else {
-            return deliverEach(rider.pointee.work, to: index, turn.now)
+            return deliverEach(fanout.pointee.work, to: index, turn.now)
         }
         if turn.cost > 0 { session.pointee.throttleFull = full }
         counters.delivered &+= UInt64(turn.count)

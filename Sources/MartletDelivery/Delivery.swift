@@ -68,16 +68,16 @@ package struct Delivery: ~Copyable {
     package internal(set) var hasUrgentAcknowledgements = false
     /// Sessions looked at in this turn.
     var looks = 0
-    /// Fanouts in progress that have recipients in the block being walked. The first `riderCount` are in use.
-    var riders: UnsafeMutablePointer<Rider>
+    /// Fanouts in progress that have recipients in the block being walked. The first `walkedCount` are in use.
+    var walked: UnsafeMutablePointer<WalkedFanout>
     /// Chunks of frames that this turn's mailbox readings share. We hold a reference to each.
     var sharedChunks: [UInt32] = []
     /// Messages queued in this turn, by app number (REP-1). The element after the apps is the highest number with a count.
     let turnSent: UnsafeMutablePointer<UInt32>
     let turnSentCapacity = Limits.appsPerProjectMax
     var sent = SentCounts()
-    private var ridersCapacity = 8
-    var riderCount = 0
+    private var walkedCapacity = 8
+    var walkedCount = 0
     /// Sessions of the block being walked, to be visited next.
     let found: UnsafeMutableBufferPointer<UInt32>
     /// All sessions ever opened have lower numbers.
@@ -96,7 +96,7 @@ package struct Delivery: ~Copyable {
         self.partialEntriesMax = partialEntriesMax
         self.limits = limits
         projects = ProjectTable(arrivalsMax: arrivalsMax)
-        riders = .allocate(capacity: ridersCapacity)
+        walked = .allocate(capacity: walkedCapacity)
         turnSent = .allocate(capacity: turnSentCapacity + 1)
         turnSent.initialize(repeating: 0, count: turnSentCapacity + 1)
         found = .allocate(capacity: ConnectedSet.handlesPerStep)
@@ -114,16 +114,16 @@ package struct Delivery: ~Copyable {
         for index in 0..<sessionCount where sessions[index].flags.contains(.known) {
             devices[index].free()
         }
-        riders.deallocate()
+        walked.deallocate()
         found.deallocate()
         turnSent.deallocate()
     }
 
-    mutating func reserveRiders(_ count: Int) {
-        guard count > ridersCapacity else { return }
-        riders.deallocate()
-        ridersCapacity = max(count, ridersCapacity * 2)
-        riders = .allocate(capacity: ridersCapacity)
+    mutating func reserveWalked(_ count: Int) {
+        guard count > walkedCapacity else { return }
+        walked.deallocate()
+        walkedCapacity = max(count, walkedCapacity * 2)
+        walked = .allocate(capacity: walkedCapacity)
     }
 
     // MARK: Sessions
