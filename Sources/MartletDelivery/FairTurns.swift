@@ -21,44 +21,38 @@ struct FairTurns: ~Copyable {
     }
 
     /// Entries by number; undefined for numbers outside the round.
-    private var entries: UnsafeMutablePointer<Entry>
-    private var capacity = 0
+    private var entries = Slab<Entry>()
     private(set) var count = 0
     /// The oldest number in the round.
     private(set) var first: UInt32 = .nothing
     private var current: UInt32 = .nothing
 
-    init(quantum: Int) {
-        self.quantum = quantum
-        entries = .allocate(capacity: capacity)
-    }
-
-    deinit { entries.deallocate() }
+    init(quantum: Int) { self.quantum = quantum }
 
     /// The next number in order of insertion; `nothing` after the last number.
     func after(_ number: UInt32) -> UInt32 {
-        let next = entries[Int(number)].next
+        let next = entries[number].pointee.next
         return next == first ? .nothing : next
     }
 
-    var last: UInt32 { first == .nothing ? .nothing : entries[Int(first)].previous }
+    var last: UInt32 { first == .nothing ? .nothing : entries[first].pointee.previous }
 
     /// Adds a number that has work. Everyone in the round has a turn before its first.
     mutating func insert(_ number: UInt32, weight: Int) {
         invariant(weight > 0, "A number with work has a weight.")
-        reserve(Int(number))
+        entries.reserve(Int(number) + 1, atLeast: 8)
         count += 1
         guard first != .nothing else {
-            entries[Int(number)] = Entry(
+            entries[number].pointee = Entry(
                 next: number, previous: number, weight: weight, credit: quantum * weight)
             first = number
             current = number
             return
         }
-        let last = entries[Int(first)].previous
-        entries[Int(number)] = Entry(next: first, previous: last, weight: weight, credit: 0)
-        entries[Int(last)].next = number
-        entries[Int(first)].previous = number
+        let last = entries[first].pointee.previous
+        entries[number].pointee = Entry(next: first, previous: last, weight: weight, credit: 0)
+        entries[last].pointee.next = number
+        entries[first].pointee.previous = number
     }
 
     /// Removes a number that has no more work, and forgives its debt.
@@ -70,9 +64,9 @@ struct FairTurns: ~Copyable {
             current = .nothing
             return
         }
-        let entry = entries[Int(number)]
-        entries[Int(entry.previous)].next = entry.next
-        entries[Int(entry.next)].previous = entry.previous
+        let entry = entries[number].pointee
+        entries[entry.previous].pointee.next = entry.next
+        entries[entry.next].pointee.previous = entry.previous
         if first == number { first = entry.next }
         guard current == number else { return }
         current = entry.next
@@ -83,38 +77,27 @@ struct FairTurns: ~Copyable {
     mutating func next() -> UInt32? {
         guard current != .nothing else { return nil }
         invariant(count > 0, "A round with a turn has a number.")
-        while entries[Int(current)].credit <= 0 {
-            current = entries[Int(current)].next
+        while entries[current].pointee.credit <= 0 {
+            current = entries[current].pointee.next
             giveTurn()
         }
         return current
     }
 
     private func giveTurn() {
-        entries[Int(current)].credit += quantum * entries[Int(current)].weight
+        entries[current].pointee.credit += quantum * entries[current].pointee.weight
     }
 
-    func credit(_ number: UInt32) -> Int { entries[Int(number)].credit }
+    func credit(_ number: UInt32) -> Int { entries[number].pointee.credit }
 
     func charge(_ number: UInt32, _ cost: Int) {
         invariant(cost >= 0, "A service costs no less than nothing.")
-        let credit = entries[Int(number)].credit - cost
-        entries[Int(number)].credit = count > 1 ? credit : max(credit, 0)
+        let credit = entries[number].pointee.credit - cost
+        entries[number].pointee.credit = count > 1 ? credit : max(credit, 0)
     }
 
     func setWeight(_ number: UInt32, _ weight: Int) {
         invariant(weight > 0, "A number with work has a weight.")
-        entries[Int(number)].weight = weight
-    }
-
-    private mutating func reserve(_ number: Int) {
-        guard number >= capacity else { return }
-        let larger = max(number + 1, capacity * 2, 8)
-        let grown = UnsafeMutablePointer<Entry>.allocate(capacity: larger)
-        grown.update(from: entries, count: capacity)
-        entries.deallocate()
-        entries = grown
-        capacity = larger
-        invariant(number < capacity, "The table of turns has each number.")
+        entries[number].pointee.weight = weight
     }
 }

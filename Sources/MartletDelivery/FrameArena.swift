@@ -17,8 +17,7 @@ struct FrameArena: ~Copyable {
         var references: UInt32
     }
 
-    private var chunks: UnsafeMutablePointer<Chunk>
-    private var chunkCapacity: Int
+    private var chunks = Slab<Chunk>(capacity: 64)
     private(set) var chunkCount = 0
     private var free: [UInt32] = []
     /// Numbers of chunks whose memory went back to the allocator.
@@ -37,17 +36,11 @@ struct FrameArena: ~Copyable {
     /// Free chunks to keep for later. More go back to the allocator.
     private static let freeChunksMax = 16
 
-    init() {
-        chunkCapacity = 64
-        chunks = .allocate(capacity: chunkCapacity)
-    }
-
     deinit {
         let released = Set(releasedNumbers)
-        for index in 0..<chunkCount where !released.contains(UInt32(index)) {
-            chunks[index].base.deallocate()
+        for number in 0..<UInt32(chunkCount) where !released.contains(number) {
+            chunks[number].pointee.base.deallocate()
         }
-        chunks.deallocate()
     }
 
     /// Bytes of all chunks, in use or kept for later.
@@ -67,7 +60,7 @@ struct FrameArena: ~Copyable {
             place = direct
         }
         return UnsafeMutableRawBufferPointer(
-            start: chunks[Int(place.chunk)].base + place.used, count: count)
+            start: chunks[place.chunk].pointee.base + place.used, count: count)
     }
 
     /// The given place, or the start of a chunk. A chunk that has nothing left to send is reused, so that a loop with little to
@@ -100,19 +93,19 @@ struct FrameArena: ~Copyable {
 
     @inline(__always)
     func retain(_ chunk: UInt32) {
-        invariant(chunks[Int(chunk)].references > 0, "A chunk of frames is not free.")
-        chunks[Int(chunk)].references &+= 1
+        invariant(chunks[chunk].pointee.references > 0, "A chunk of frames is not free.")
+        chunks[chunk].pointee.references &+= 1
     }
 
     @inline(__always)
     mutating func release(_ chunk: UInt32) {
-        invariant(chunks[Int(chunk)].references > 0, "A chunk is given back once.")
-        chunks[Int(chunk)].references &-= 1
-        if chunks[Int(chunk)].references == 0 { recycle(chunk) }
+        invariant(chunks[chunk].pointee.references > 0, "A chunk is given back once.")
+        chunks[chunk].pointee.references &-= 1
+        if chunks[chunk].pointee.references == 0 { recycle(chunk) }
     }
 
     @inline(__always)
-    func base(_ chunk: UInt32) -> UnsafeMutableRawPointer { chunks[Int(chunk)].base }
+    func base(_ chunk: UInt32) -> UnsafeMutableRawPointer { chunks[chunk].pointee.base }
 
     // MARK: Invariants
 
@@ -128,22 +121,24 @@ struct FrameArena: ~Copyable {
         let unused = Set(free + releasedNumbers)
         for (number, count) in references.enumerated() {
             let isUnused = unused.contains(UInt32(number))
-            guard isUnused == (count == 0), isUnused || Int(chunks[number].references) == count
+            guard isUnused == (count == 0),
+                isUnused || Int(chunks[UInt32(number)].pointee.references) == count
             else {
-                return "chunk \(number) counts \(chunks[number].references) references of \(count)"
+                return
+                    "chunk \(number) counts \(chunks[UInt32(number)].pointee.references) references of \(count)"
             }
         }
         return nil
     }
 
     private mutating func recycle(_ chunk: UInt32) {
-        invariant(chunks[Int(chunk)].references == 0, "A chunk in use is not free.")
+        invariant(chunks[chunk].pointee.references == 0, "A chunk in use is not free.")
         if free.count < Self.freeChunksMax { free.append(chunk) } else { giveBack(chunk) }
     }
 
     private mutating func giveBack(_ chunk: UInt32) {
-        invariant(chunks[Int(chunk)].references <= 1, "The memory of frames to be sent is kept.")
-        chunks[Int(chunk)].base.deallocate()
+        invariant(chunks[chunk].pointee.references <= 1, "The memory of frames to be sent is kept.")
+        chunks[chunk].pointee.base.deallocate()
         releasedNumbers.append(chunk)
     }
 
@@ -163,32 +158,27 @@ struct FrameArena: ~Copyable {
 
     /// Whether only this place refers to the chunk.
     private func isUnused(_ place: Place) -> Bool {
-        place.chunk != .nothing && chunks[Int(place.chunk)].references == 1
+        place.chunk != .nothing && chunks[place.chunk].pointee.references == 1
     }
 
     /// A chunk to fill, with a reference from its place only.
     private mutating func takeChunk() -> UInt32 {
         if let index = free.popLast() {
-            invariant(chunks[Int(index)].references == 0, "A free chunk has no frames.")
-            chunks[Int(index)].references = 1
+            invariant(chunks[index].pointee.references == 0, "A free chunk has no frames.")
+            chunks[index].pointee.references = 1
             return index
         }
         let fresh = Chunk(
             base: .allocate(byteCount: Self.bytesPerChunk, alignment: 64), references: 1)
         if let number = releasedNumbers.popLast() {
-            chunks[Int(number)] = fresh
+            chunks[number].pointee = fresh
             return number
         }
-        if chunkCount == chunkCapacity {
-            let grown = UnsafeMutablePointer<Chunk>.allocate(capacity: chunkCapacity * 2)
-            grown.moveInitialize(from: chunks, count: chunkCount)
-            chunks.deallocate()
-            chunks = grown
-            chunkCapacity *= 2
-        }
-        (chunks + chunkCount).initialize(to: fresh)
+        chunks.reserve(chunkCount + 1)
+        let number = UInt32(chunkCount)
+        chunks[number].initialize(to: fresh)
         chunkCount += 1
-        return UInt32(chunkCount - 1)
+        return number
     }
 }
 

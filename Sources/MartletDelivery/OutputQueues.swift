@@ -47,9 +47,8 @@ extension UInt32 {
 /// The queues of all sessions of a loop.
 struct OutputQueues: ~Copyable {
     var arena = FrameArena()
-    private var segments: UnsafeMutablePointer<Segment>
-    private var segmentCapacity: Int
-    private var freeSegment: UInt32
+    private var segments = Slab<Segment>()
+    private var freeSegment: UInt32 = .nothing
     private(set) var usedSegments = 0
     private let sessions: UnsafeMutablePointer<Session>
     /// Sessions that have frames to send and no send in flight, each at most once.
@@ -60,13 +59,8 @@ struct OutputQueues: ~Copyable {
 
     init(sessions: UnsafeMutablePointer<Session>) {
         self.sessions = sessions
-        segmentCapacity = Self.segmentCapacityMin
-        segments = .allocate(capacity: segmentCapacity)
-        freeSegment = .nothing
-        addFree(from: 0, to: segmentCapacity)
+        growSegments()
     }
-
-    deinit { segments.deallocate() }
 
     enum Queueing {
         case queued
@@ -84,7 +78,7 @@ struct OutputQueues: ~Copyable {
         let session = sessions + Int(index)
         let bytes = session.pointee.queuedBytes &+ frame.length
         if session.pointee.tail != .nothing {
-            let tail = segments + Int(session.pointee.tail)
+            let tail = segments[session.pointee.tail]
             if tail.pointee.chunk == frame.chunk,
                 tail.pointee.offset &+ tail.pointee.length == frame.offset,
                 bytes <= UInt32(bytesMax)
@@ -109,16 +103,16 @@ struct OutputQueues: ~Copyable {
         else { return .full }
         if freeSegment == .nothing { growSegments() }
         let number = freeSegment
-        invariant(Int(number) < segmentCapacity, "A free segment lies in the table.")
-        freeSegment = segments[Int(number)].next
+        invariant(Int(number) < segments.capacity, "A free segment lies in the table.")
+        freeSegment = segments[number].pointee.next
         usedSegments &+= 1
-        segments[Int(number)] = Segment(
+        segments[number].pointee = Segment(
             chunk: frame.chunk, offset: frame.offset, length: frame.length, next: .nothing)
         arena.retain(frame.chunk)
         if session.pointee.tail == .nothing {
             session.pointee.head = number
         } else {
-            segments[Int(session.pointee.tail)].next = number
+            segments[session.pointee.tail].pointee.next = number
         }
         session.pointee.tail = number
         session.pointee.segmentCount += 1
@@ -165,7 +159,7 @@ struct OutputQueues: ~Copyable {
         var bytes: UInt32 = 0
         var number = session.pointee.head
         while number != .nothing, count < vectors.count {
-            let segment = segments[Int(number)]
+            let segment = segments[number].pointee
             vectors[count] = iovec(
                 iov_base: arena.base(segment.chunk) + Int(segment.offset),
                 iov_len: Int(segment.length))
@@ -196,8 +190,8 @@ struct OutputQueues: ~Copyable {
     func forEachSegment(of index: UInt32, _ body: (Segment) -> Void) {
         var number = sessions[Int(index)].head
         while number != .nothing {
-            body(segments[Int(number)])
-            number = segments[Int(number)].next
+            body(segments[number].pointee)
+            number = segments[number].pointee.next
         }
     }
 
@@ -216,7 +210,7 @@ struct OutputQueues: ~Copyable {
         while left > 0 {
             let number = session.pointee.head
             invariant(number != .nothing, "The segments of a queue have all its bytes.")
-            let segment = segments + Int(number)
+            let segment = segments[number]
             if segment.pointee.length > left {
                 segment.pointee.offset += left
                 segment.pointee.length -= left
@@ -240,28 +234,20 @@ struct OutputQueues: ~Copyable {
     mutating func releaseMemory() {
         arena.releaseMemory()
         ready.releaseMemory()
-        guard usedSegments == 0, segmentCapacity > Self.segmentCapacityMin else { return }
-        segments.deallocate()
-        segmentCapacity = Self.segmentCapacityMin
-        segments = .allocate(capacity: segmentCapacity)
+        guard usedSegments == 0, segments.capacity > Self.segmentCapacityMin else { return }
+        segments = Slab()
         freeSegment = .nothing
-        addFree(from: 0, to: segmentCapacity)
+        growSegments()
     }
 
+    /// Makes room for more segments, when none is free.
     private mutating func growSegments() {
-        let grown = UnsafeMutablePointer<Segment>.allocate(capacity: segmentCapacity * 2)
-        grown.moveInitialize(from: segments, count: segmentCapacity)
-        segments.deallocate()
-        segments = grown
-        addFree(from: segmentCapacity, to: segmentCapacity * 2)
-        segmentCapacity *= 2
-    }
-
-    private mutating func addFree(from: Int, to: Int) {
-        for number in (from..<to).reversed() {
-            (segments + number).initialize(
+        let before = UInt32(segments.capacity)
+        segments.reserve(segments.capacity + 1, atLeast: Self.segmentCapacityMin)
+        for number in (before..<UInt32(segments.capacity)).reversed() {
+            segments[number].initialize(
                 to: Segment(chunk: 0, offset: 0, length: 0, next: freeSegment))
-            freeSegment = UInt32(number)
+            freeSegment = number
         }
     }
 }

@@ -32,26 +32,21 @@ struct ProjectDelivery: ~Copyable {
     private(set) var nowOrNeverCount = 0
     /// Room for fanouts, allocated with the first one. A project whose instances are connected elsewhere only hears of messages
     /// and needs none.
-    private var works: UnsafeMutablePointer<FanoutWork>
-    private var capacity = 0
+    private var works = Slab<FanoutWork>()
     private var freeSlots: [UInt32] = []
     private var slotCount: UInt32 = 0
 
-    init(number: ProjectNumber) {
-        self.number = number
-        works = .allocate(capacity: capacity)
-    }
+    init(number: ProjectNumber) { self.number = number }
 
     deinit {
         var slot = turns.first
         while slot != .nothing {
-            (works + Int(slot)).deinitialize(count: 1)
+            works[slot].deinitialize(count: 1)
             slot = turns.after(slot)
         }
-        works.deallocate()
     }
 
-    func work(_ slot: UInt32) -> UnsafeMutablePointer<FanoutWork> { works + Int(slot) }
+    func work(_ slot: UInt32) -> UnsafeMutablePointer<FanoutWork> { works[slot] }
 
     mutating func hear(_ fanout: Fanout) {
         guard fanout.header.sequence.isStored else { return }
@@ -102,14 +97,7 @@ struct ProjectDelivery: ~Copyable {
     }
 
     private mutating func newSlot() -> UInt32 {
-        if Int(slotCount) == capacity {
-            let larger = max(4, capacity * 2)
-            let grown = UnsafeMutablePointer<FanoutWork>.allocate(capacity: larger)
-            grown.moveInitialize(from: works, count: capacity)
-            works.deallocate()
-            works = grown
-            capacity = larger
-        }
+        works.reserve(Int(slotCount) + 1, atLeast: 4)
         slotCount += 1
         return slotCount - 1
     }
@@ -141,50 +129,37 @@ struct ProjectDelivery: ~Copyable {
 /// A loop's projects by number, and their turns. A project stays in the table, because the loop has to remember the last
 /// message that it has heard of.
 struct ProjectTable: ~Copyable {
-    private var projects: UnsafeMutablePointer<UnsafeMutablePointer<ProjectDelivery>?>
-    private var capacity = 16
+    private var projects = Slab<UnsafeMutablePointer<ProjectDelivery>?>()
     /// The turns of the projects with work.
     var turns = FairTurns(quantum: 64)
     private(set) var fanoutCount = 0
     private let arrivalsMax: UInt32
 
     /// - Parameter arrivalsMax: the highest arrival number of a project's fanouts, at which they are renumbered.
-    init(arrivalsMax: UInt32) {
-        self.arrivalsMax = arrivalsMax
-        projects = .allocate(capacity: capacity)
-        projects.initialize(repeating: nil, count: capacity)
-    }
+    init(arrivalsMax: UInt32) { self.arrivalsMax = arrivalsMax }
 
     deinit {
-        for index in 0..<capacity {
-            guard let project = projects[index] else { continue }
+        forEach { project in
             project.deinitialize(count: 1)
             project.deallocate()
         }
-        projects.deallocate()
     }
 
     func find(_ number: ProjectNumber) -> UnsafeMutablePointer<ProjectDelivery>? {
-        Int(number.rawValue) < capacity ? projects[Int(number.rawValue)] : nil
+        Int(number.rawValue) < projects.capacity ? projects[number.rawValue].pointee : nil
     }
 
     subscript(number: ProjectNumber) -> UnsafeMutablePointer<ProjectDelivery> {
         mutating get {
-            let index = Int(number.rawValue)
-            if index >= capacity {
-                let larger = max(index + 1, capacity * 2)
-                let grown = UnsafeMutablePointer<UnsafeMutablePointer<ProjectDelivery>?>
-                    .allocate(capacity: larger)
-                grown.initialize(repeating: nil, count: larger)
-                grown.update(from: projects, count: capacity)
-                projects.deallocate()
-                projects = grown
-                capacity = larger
+            if let project = find(number) { return project }
+            let before = UInt32(projects.capacity)
+            projects.reserve(Int(number.rawValue) + 1, atLeast: 16)
+            for fresh in before..<UInt32(projects.capacity) {
+                projects[fresh].initialize(to: nil)
             }
-            if let project = projects[index] { return project }
             let project = UnsafeMutablePointer<ProjectDelivery>.allocate(capacity: 1)
             project.initialize(to: ProjectDelivery(number: number))
-            projects[index] = project
+            projects[number.rawValue].pointee = project
             return project
         }
     }
@@ -222,8 +197,8 @@ struct ProjectTable: ~Copyable {
 
     /// Calls `body` with each project that has had a connection or a fanout here.
     func forEach(_ body: (UnsafeMutablePointer<ProjectDelivery>) -> Void) {
-        for index in 0..<capacity {
-            if let project = projects[index] { body(project) }
+        for number in 0..<UInt32(projects.capacity) {
+            if let project = projects[number].pointee { body(project) }
         }
     }
 
