@@ -13,7 +13,8 @@ struct FairTurns: ~Copyable {
     /// A turn's credit at weight 1, in the unit of the costs. Small enough that nobody waits long, large enough to be worth the
     /// fixed cost of a turn.
     let quantum: Int
-    private struct Entry {
+    // Not private: the compiler of Swift 6.3 aborts at a private type in a generic one of another file.
+    struct Entry {
         var next: UInt32
         var previous: UInt32
         var weight: Int
