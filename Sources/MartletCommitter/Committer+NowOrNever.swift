@@ -5,7 +5,7 @@
 
 package import MartletBase
 package import MartletEngine
-package import MartletRows
+import MartletRows
 import MartletStore
 import MartletThreads
 import MartletTransport

@@ -158,12 +158,6 @@ extension Fanout {
         static let isOfMany: UInt8 = 4
     }
 
-    /// Bytes of body and recipients.
-    var byteCount: Int {
-        if case .many(let set) = recipients { return body.count + set.byteCount }
-        return body.count
-    }
-
     fileprivate func write(to writer: inout RecordWriter) {
         writer.append(project.rawValue)
         writer.append(position.rawValue)

@@ -2,7 +2,7 @@
 //
 // What links between nodes run over: TLS sockets, or a simulated network (OPS-7). Rests on NodeSocket.
 
-import MartletCluster
+package import MartletCluster
 package import MartletWire
 
 /// Why a node can't be reached.

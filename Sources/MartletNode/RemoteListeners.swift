@@ -9,6 +9,7 @@ import MartletCluster
 import MartletCommitter
 import MartletEngine
 import MartletRows
+import MartletThreads
 import MartletWire
 
 /// The listeners that a follower has announced over a link.
@@ -66,15 +67,6 @@ extension NodeListen {
         case .taken(let numbers, let project):
             self.init(operation: .taken, project: project, listener: 0, kept: numbers)
         }
-    }
-}
-
-extension UpstreamDelivery {
-    init(_ message: UpstreamMessage) {
-        self.init(
-            number: message.number, accepted: message.accepted, expires: message.expires,
-            token: message.token.text, appName: message.appName, messageID: message.messageID,
-            message: message.body)
     }
 }
 

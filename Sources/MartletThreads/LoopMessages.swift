@@ -60,3 +60,12 @@ package final class Peers: Sendable {
     package var all: [LoopHandle] { handles.withLock { $0 } }
     package var count: Int { handles.withLock { $0.count } }
 }
+
+extension UpstreamDelivery {
+    package init(_ message: UpstreamMessage) {
+        self.init(
+            number: message.number, accepted: message.accepted, expires: message.expires,
+            token: message.token.text, appName: message.appName, messageID: message.messageID,
+            message: message.body)
+    }
+}

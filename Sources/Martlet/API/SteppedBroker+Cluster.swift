@@ -12,6 +12,7 @@ package import MartletRows
 import MartletStore
 import MartletThreads
 package import MartletTransport
+import Synchronization
 
 /// The place of a stepped broker in a cluster.
 package struct SteppedNode: Sendable {

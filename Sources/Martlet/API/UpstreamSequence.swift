@@ -205,11 +205,7 @@ private final class UpstreamFeed: Sendable {
 extension DeviceMessage {
     init(_ message: UpstreamMessage) throws(MartletError) {
         do throws(WireError) {
-            try self.init(
-                UpstreamDelivery(
-                    number: message.number, accepted: message.accepted, expires: message.expires,
-                    token: message.token.text, appName: message.appName,
-                    messageID: message.messageID, message: message.body))
+            try self.init(UpstreamDelivery(message))
         } catch {
             throw error.martletError
         }

@@ -11,7 +11,9 @@ package import MartletThreads
 package import MartletTransport
 
 /// The log has not taken a transaction, or perhaps not. The log itself knows why.
-package struct LogRefusal: Error {}
+package struct LogRefusal: Error {
+    package init() {}
+}
 
 /// A log that takes a transaction between its last change and its commit.
 package protocol CommitLog: AnyObject {

@@ -3,6 +3,7 @@
 // What the engine hands to the loops for a message that it has accepted. Rests on the records.
 
 public import MartletBase
+import MartletBits
 package import MartletRows
 
 /// An accepted message, for the loops to deliver to connected recipients.
@@ -35,6 +36,12 @@ package final class Fanout: Sendable {
         self.position = position
         self.weight = weight
         self.progress = progress
+    }
+
+    /// Bytes of body and recipients.
+    package var byteCount: Int {
+        if case .many(let set) = recipients { return body.count + set.byteCount }
+        return body.count
     }
 }
 

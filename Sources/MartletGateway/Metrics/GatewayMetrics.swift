@@ -4,7 +4,6 @@
 // broker's figures are taken at each reading or report. Rests on PrometheusRegistry and BrokerFigures.
 
 package import CoreMetrics
-package import Martlet
 package import MartletThreads
 import Synchronization
 

@@ -51,4 +51,6 @@ package final class SecureCounters: Sendable {
     package let crowdedFrom = Mutex(PeerAddress.loopback)
     /// Sealed bytes that the kernel has not taken.
     package let sealedBytes = Atomic<Int>(0)
+
+    package init() {}
 }
