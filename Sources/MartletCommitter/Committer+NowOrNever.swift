@@ -15,8 +15,8 @@ extension Committer {
     /// Sends a now-or-never message.
     /// - Parameter message: accepted by `NowOrNeverSender.takes`.
     /// - Throws: `MartletError` for a fault of the message, and if the store cannot be read.
-<    package func sendNowOrNever(
-=        _ message: SendCommand, in project: ProjectNumber, now: Instant
+    package func sendNowOrNever(
+        _ message: SendCommand, in project: ProjectNumber, now: Instant
     ) throws(MartletError) -> Outcome {
         let outcome: Outcome
         do {
@@ -49,8 +49,8 @@ extension Committer {
     }
 
     /// Whether a loop or caller sends now-or-never messages itself.
-<    package var sendsNowOrNever: Bool { node?.sendsNowOrNever ?? true }
-=
+    package var sendsNowOrNever: Bool { node?.sendsNowOrNever ?? true }
+
     /// Begins to count a fanout.
     /// - Parameters:
     ///   - loops: how many loops hear of it.
@@ -68,13 +68,13 @@ extension Committer {
 
     /// Hands fanouts to the other nodes, and then to our own loops.
     /// - Parameter loops: tells the loops.
-<    package func tellNodes(nowOrNever fanouts: [Fanout], loops: () -> Void) {
+    package func tellNodes(nowOrNever fanouts: [Fanout], loops: () -> Void) {
         if let node { node.tell(nowOrNever: fanouts, loops: loops) } else { loops() }
     }
 
     /// Hands fanouts to the loops of this process. A loop with too many waiting messages is left out.
     package func tellLoops(nowOrNever fanouts: [Fanout], at now: Instant) {
-=        for loop in allLoops {
+        for loop in allLoops {
             if loop.inbox.count < NowOrNeverSending.waitingMax,
                 case .taken(let mustWake) = loop.inbox.push(fanouts.map { .news(.fanout($0)) })
             {
