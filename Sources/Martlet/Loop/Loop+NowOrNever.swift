@@ -16,7 +16,7 @@ import MartletWire
 import Synchronization
 
 /// TTL-2: sends now-or-never messages.
-struct NowOrNeverOutbox {
+struct NowOrNeverOutbox: ~Copyable {
     var sender: NowOrNeverSender
     /// The fanouts for the other loops, handed over once a turn.
     var forOthers: [Fanout] = []
