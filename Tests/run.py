@@ -25,8 +25,8 @@ PROCESSES = r"^EndToEndTests\."
 # What takes minutes: histories, worlds, and stores grown large.
 LENGTHY = (r"^SimulationTests\.|^Martlet(Cluster|Mailbox)Tests\.HistoryTests/"
            r"|[./](DayReportTests/bounded|SetFormTests/|StorageReturnTests/)")
-# Other people's software, PostgreSQL among it, disks that fail, and brokers that are killed fifty times.
-FOREIGN = (CLUSTER + r"|[./](AdminSDK\w*|APNs|ConsoleBrowser|Crash|DiscoveryClient|DiskFailure|Encryption|PushClient"
+# Other people's software, PostgreSQL among it, disks that fail, brokers that are killed fifty times, and backups read whole.
+FOREIGN = (CLUSTER + r"|[./](AdminSDK\w*|APNs|Backup\w*|ConsoleBrowser|Crash|DiscoveryClient|DiskFailure|Encryption|PushClient"
            r"|Slixmpp|WebClient|WebPush)Tests/")
 LONG = LENGTHY + "|" + FOREIGN
 WAITING = "|".join((CLUSTER, GATEWAYS, BROKERS, PROCESSES))
@@ -34,7 +34,8 @@ WAITING = "|".join((CLUSTER, GATEWAYS, BROKERS, PROCESSES))
 # By name: the tests, those left out, and the environment.
 GROUPS = {
     "quick": {
-        "processes": (PROCESSES, LONG, {}),
+        "processes-a-l": (PROCESSES + "[A-L]", LONG, {}),
+        "processes-m-z": (PROCESSES + "[M-Z]", LONG, {}),
         "brokers": (BROKERS, LONG, {}),
         "gateways": (GATEWAYS, LONG, {}),
         "computing": ("", WAITING + "|" + LONG, {}),
