@@ -279,7 +279,7 @@ package final class Committer: Sendable {
         take(requests, into: &waiting, &transport, on: log)
     }
 
-    /// TTL-2: the counts of messages that are not stored. The next transaction writes them too.
+    /// TTL-2: the counts of now-or-never messages. The next transaction writes them too.
     package func withCounts() -> [Request] {
         let counts = nowOrNeverSending.counts.take()
         return counts.isEmpty ? [] : [Request(command: .count(counts), reply: .counting)]
