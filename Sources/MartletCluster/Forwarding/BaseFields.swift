@@ -193,18 +193,35 @@ extension CollapseKey: FieldCoding {
     }
 }
 
-extension MessageSize: ListedFields {
-    static var fieldList: some FieldListing<MessageSize> {
-        FieldList(MessageSize.init(payloadBytes:blockBytes:)) { ($0.payloadBytes, $0.blockBytes) }
+extension MessageSize: FieldCoding {
+    init(from reader: inout FieldReader) throws(ForwardingError) {
+        self.init(payloadBytes: try reader.take(), blockBytes: try reader.take())
+    }
+
+    func write(to writer: inout FieldWriter) {
+        writer.put(payloadBytes)
+        writer.put(blockBytes)
     }
 }
 
-extension OutgoingVariant: ListedFields {
-    static var fieldList: some FieldListing<OutgoingVariant> {
-        FieldList(
-            OutgoingVariant.init(
-                platforms:lifespan:priority:collapse:restrictedPackageName:body:size:)
-        ) { $0.fields }
+extension OutgoingVariant: FieldCoding {
+    init(from reader: inout FieldReader) throws(ForwardingError) {
+        self.init(
+            platforms: try reader.take(), lifespan: try reader.take(),
+            priority: try reader.take(), collapse: try reader.take(),
+            restrictedPackageName: try reader.take(), body: try reader.takeBytes(),
+            size: try reader.take())
+    }
+
+    func write(to writer: inout FieldWriter) {
+        let (platforms, lifespan, priority, collapse, name, body, size) = fields
+        writer.put(platforms)
+        writer.put(lifespan)
+        writer.put(priority)
+        writer.put(collapse)
+        writer.put(name)
+        writer.put(bytes: body)
+        writer.put(size)
     }
 }
 

@@ -150,25 +150,44 @@ extension Acknowledgement: FieldCoding {
     }
 }
 
-extension Acknowledgement.Departure: ListedFields {
-    static var fieldList: some FieldListing<Acknowledgement.Departure> {
-        FieldList(Acknowledgement.Departure.init(connectionNumber:position:throttleFull:seen:)) {
-            ($0.connectionNumber, $0.position, $0.throttleFull, $0.seen)
-        }
+extension Acknowledgement.Departure: FieldCoding {
+    init(from reader: inout FieldReader) throws(ForwardingError) {
+        self.init(
+            connectionNumber: try reader.take(), position: try reader.take(),
+            throttleFull: try reader.take(), seen: try reader.take())
+    }
+
+    func write(to writer: inout FieldWriter) {
+        writer.put(connectionNumber)
+        writer.put(position)
+        writer.put(throttleFull)
+        writer.put(seen)
     }
 }
 
-extension Acknowledgement.Skipped: ListedFields {
-    static var fieldList: some FieldListing<Acknowledgement.Skipped> {
-        FieldList(Acknowledgement.Skipped.init(through:at:)) { ($0.through, $0.at) }
+extension Acknowledgement.Skipped: FieldCoding {
+    init(from reader: inout FieldReader) throws(ForwardingError) {
+        self.init(through: try reader.take(), at: try reader.take())
+    }
+
+    func write(to writer: inout FieldWriter) {
+        writer.put(through)
+        writer.put(at)
     }
 }
 
-extension SentCount: ListedFields {
-    static var fieldList: some FieldListing<SentCount> {
-        FieldList(SentCount.init(project:sequence:app:count:)) {
-            ($0.project, $0.sequence, $0.app, $0.count)
-        }
+extension SentCount: FieldCoding {
+    init(from reader: inout FieldReader) throws(ForwardingError) {
+        self.init(
+            project: try reader.take(), sequence: try reader.take(), app: try reader.take(),
+            count: try reader.take())
+    }
+
+    func write(to writer: inout FieldWriter) {
+        writer.put(project)
+        writer.put(sequence)
+        writer.put(app)
+        writer.put(count)
     }
 }
 
