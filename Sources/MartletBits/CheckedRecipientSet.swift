@@ -17,8 +17,8 @@ public struct CheckedRecipientSet: ~Escapable {
         typealias Layout = RecipientSetLayout
         guard bytes.count >= Layout.headerBytes else { return nil }
         let view = RecipientSetView(trusted: bytes)
-        let magic = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: 0, as: UInt32.self))
-        let total = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self))
+        let magic = bytes.loadLittleEndian(UInt32.self, at: 0)
+        let total = bytes.loadLittleEndian(UInt64.self, at: 16)
         guard magic == Layout.magic, total == UInt64(bytes.count),
             Layout.headerBytes + view.blockCount * Layout.entryBytes <= bytes.count
         else { return nil }

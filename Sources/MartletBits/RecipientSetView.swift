@@ -18,8 +18,7 @@ public struct RecipientSetView: ~Escapable {
     @_lifetime(borrow bytes)
     public init(trusted bytes: UnsafeRawBufferPointer) {
         self.bytes = bytes
-        blockCount = Int(
-            UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: 4, as: UInt32.self)))
+        blockCount = Int(bytes.loadLittleEndian(UInt32.self, at: 4))
     }
 
     /// nil unless `bytes` are a whole blob, aligned to 8: magic, sizes, ascending blocks, every block's members
@@ -31,12 +30,8 @@ public struct RecipientSetView: ~Escapable {
         guard let base = bytes.baseAddress, bytes.count >= Layout.headerBytes,
             UInt(bitPattern: base) & 7 == 0
         else { return nil }
-        func word(_ offset: Int) -> UInt32 {
-            UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
-        }
-        func longWord(_ offset: Int) -> UInt64 {
-            UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
-        }
+        func word(_ offset: Int) -> UInt32 { bytes.loadLittleEndian(UInt32.self, at: offset) }
+        func longWord(_ offset: Int) -> UInt64 { bytes.loadLittleEndian(UInt64.self, at: offset) }
         let blocks = Int(word(4))
         let head = Layout.headerBytes + blocks * Layout.entryBytes
         guard word(0) == Layout.magic, longWord(16) == UInt64(bytes.count), bytes.count % 8 == 0,
@@ -86,9 +81,7 @@ public struct RecipientSetView: ~Escapable {
     }
 
     /// The number of members in all blocks.
-    public var count: UInt64 {
-        UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
-    }
+    public var count: UInt64 { bytes.loadLittleEndian(UInt64.self, at: 8) }
 
     /// The members of the `index`-th block of the directory.
     public func block(at index: Int) -> (block: UInt32, view: BlockView, count: Int) {
@@ -138,6 +131,6 @@ public struct RecipientSetView: ~Escapable {
     /// A number of a directory entry.
     func field(_ index: Int, _ offset: Int) -> UInt32 {
         let at = RecipientSetLayout.headerBytes + index * RecipientSetLayout.entryBytes + offset
-        return UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: at, as: UInt32.self))
+        return bytes.loadLittleEndian(UInt32.self, at: at)
     }
 }

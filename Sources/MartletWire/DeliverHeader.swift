@@ -46,29 +46,22 @@ public enum DeliverHeader {
         precondition(count <= destination.count, "A DELIVER frame is longer than its memory.")
         precondition(from.count <= Int(UInt16.max), "The origin of a message is too long.")
         let base = destination.baseAddress!
-        store(UInt32(count - 4), at: 0, in: base)
-        store(FrameType.deliver.rawValue, at: 4, in: base)
-        store(streamID, at: streamIDOffset, in: base)
-        store(accepted.millisecondsSince1970, at: 13, in: base)
-        store(expires.millisecondsSince1970, at: 21, in: base)
-        store(kind.rawValue, at: 29, in: base)
-        store(priority.rawValue, at: 30, in: base)
-        store(flags(options, ownNumber: ownNumber), at: 31, in: base)
-        store(UInt16(from.count), at: 32, in: base)
+        base.storeLittleEndian(UInt32(count - 4), at: 0)
+        base.storeLittleEndian(FrameType.deliver.rawValue, at: 4)
+        base.storeLittleEndian(streamID, at: streamIDOffset)
+        base.storeLittleEndian(accepted.millisecondsSince1970, at: 13)
+        base.storeLittleEndian(expires.millisecondsSince1970, at: 21)
+        base.storeLittleEndian(kind.rawValue, at: 29)
+        base.storeLittleEndian(priority.rawValue, at: 30)
+        base.storeLittleEndian(flags(options, ownNumber: ownNumber), at: 31)
+        base.storeLittleEndian(UInt16(from.count), at: 32)
         if let source = from.baseAddress {
             (base + fixedBytes).copyMemory(from: source, byteCount: from.count)
         }
-        if let ownNumber { store(ownNumber, at: fixedBytes + from.count, in: base) }
+        if let ownNumber { base.storeLittleEndian(ownNumber, at: fixedBytes + from.count) }
         if let source = body.baseAddress {
             (base + count - body.count).copyMemory(from: source, byteCount: body.count)
         }
         return count
-    }
-
-    @inlinable @inline(__always)
-    static func store<Integer: FixedWidthInteger>(
-        _ value: Integer, at offset: Int, in base: UnsafeMutableRawPointer
-    ) {
-        base.storeBytes(of: value.littleEndian, toByteOffset: offset, as: Integer.self)
     }
 }

@@ -10,6 +10,8 @@
 //
 // NET-3: a length outside 1…frameBytesMax throws before the splitter keeps any byte of the frame.
 
+import MartletBase
+
 /// A borrowed frame: the type byte and the body.
 public struct RawFrame {
     /// Number of the frame's type. The number may be no `FrameType`, because the splitter does not check the number.
@@ -71,7 +73,7 @@ public struct FrameSplitter: ~Copyable {
             guard !chunk.isEmpty else { return nil }
             return try goOn(makePartial(), from: &chunk)
         }
-        let length = UInt32(littleEndian: chunk.loadUnaligned(as: UInt32.self))
+        let length = chunk.loadLittleEndian(UInt32.self, at: 0)
         try check(length)
         chunk = UnsafeRawBufferPointer(rebasing: chunk[WireVersion.lengthBytes...])
         if chunk.count >= Int(length) { return Self.take(Int(length), from: &chunk) }

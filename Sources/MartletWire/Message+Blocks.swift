@@ -85,11 +85,11 @@ extension Message {
         switch field.tag {
         case Tag.timeToLive:
             guard content.count == 4 else { throw wrongLength(field, 4, place) }
-            let seconds = UInt32(littleEndian: content.loadUnaligned(as: UInt32.self))
+            let seconds = content.loadLittleEndian(UInt32.self, at: 0)
             traits.lifespan = .seconds(seconds)
         case Tag.expiration:
             guard content.count == 8 else { throw wrongLength(field, 8, place) }
-            let seconds = Int64(littleEndian: content.loadUnaligned(as: Int64.self))
+            let seconds = content.loadLittleEndian(Int64.self, at: 0)
             guard let lifespan = Lifespan(unixSeconds: seconds) else {
                 throw refusal(
                     "\(seconds) is no expiration; write seconds since 1970, or 0 for now or never.",

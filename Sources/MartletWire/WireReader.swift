@@ -2,7 +2,9 @@
 //
 // Reads the fields of a frame's body. Every read checks its bounds first and throws; no input makes the reader
 // trap. A list reserves room only for entries that the remaining bytes can hold. A reader borrows the bytes, so it
-// must not outlive the call that passed them.
+// must not outlive the call that passed them. Rests on MartletBase.
+
+import MartletBase
 
 /// A cursor in the body of a frame.
 public struct WireReader {
@@ -33,15 +35,15 @@ public struct WireReader {
     }
 
     public mutating func u16() throws(WireError) -> UInt16 {
-        UInt16(littleEndian: bytes.loadUnaligned(fromByteOffset: try take(2), as: UInt16.self))
+        bytes.loadLittleEndian(UInt16.self, at: try take(2))
     }
 
     public mutating func u32() throws(WireError) -> UInt32 {
-        UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: try take(4), as: UInt32.self))
+        bytes.loadLittleEndian(UInt32.self, at: try take(4))
     }
 
     public mutating func u64() throws(WireError) -> UInt64 {
-        UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: try take(8), as: UInt64.self))
+        bytes.loadLittleEndian(UInt64.self, at: try take(8))
     }
 
     public mutating func i64() throws(WireError) -> Int64 {

@@ -3,7 +3,9 @@
 // Appends frames to a buffer that is kept and reused, so a busy connection encodes without allocating. Encoding
 // never fails: a text or list that is too long for its count field is clipped, and `isClipped` is set. A client
 // refuses to send a clipped frame. The broker's own texts are bounded, so the broker at worst cuts a sentence
-// short. Rests on nothing.
+// short. Rests on MartletBase.
+
+import MartletBase
 
 /// A growing buffer of encoded frames.
 public struct WireWriter: Sendable {
@@ -22,10 +24,10 @@ public struct WireWriter: Sendable {
     }
 
     public mutating func u8(_ value: UInt8) { bytes.append(value) }
-    public mutating func u16(_ value: UInt16) { append(value.littleEndian) }
-    public mutating func u32(_ value: UInt32) { append(value.littleEndian) }
-    public mutating func u64(_ value: UInt64) { append(value.littleEndian) }
-    public mutating func i64(_ value: Int64) { append(value.littleEndian) }
+    public mutating func u16(_ value: UInt16) { bytes.append(littleEndian: value) }
+    public mutating func u32(_ value: UInt32) { bytes.append(littleEndian: value) }
+    public mutating func u64(_ value: UInt64) { bytes.append(littleEndian: value) }
+    public mutating func i64(_ value: Int64) { bytes.append(littleEndian: value) }
     public mutating func flag(_ value: Bool) { bytes.append(value ? 1 : 0) }
 
     /// Appends a `u32`; 4,294,967,295 if the value is absent.
@@ -82,10 +84,6 @@ public struct WireWriter: Sendable {
         u8(type.rawValue)
         body(&self)
         patch(UInt32(bytes.count - start - WireVersion.lengthBytes), at: start)
-    }
-
-    private mutating func append<Integer: FixedWidthInteger>(_ value: Integer) {
-        withUnsafeBytes(of: value) { bytes.append(contentsOf: $0) }
     }
 
     /// Overwrites four bytes at an earlier offset.

@@ -63,8 +63,8 @@ struct SenderCredentials: Sendable {
 
     func mint(_ project: ProjectNumber, keyID: String, expires: Instant) -> String {
         var payload: [UInt8] = []
-        withUnsafeBytes(of: project.rawValue.littleEndian) { payload += $0 }
-        withUnsafeBytes(of: expires.millisecondsSince1970.littleEndian) { payload += $0 }
+        payload.append(littleEndian: project.rawValue)
+        payload.append(littleEndian: expires.millisecondsSince1970)
         payload += keyID.utf8
         return Self.tokenPrefix + Base64URL.encode(payload) + "."
             + Base64URL.encode(secret.code(of: payload))
@@ -81,8 +81,8 @@ struct SenderCredentials: Sendable {
         else { throw Self.invalid }
         let (project, expires) = payload.withUnsafeBytes {
             (
-                UInt32(littleEndian: $0.loadUnaligned(as: UInt32.self)),
-                Int64(littleEndian: $0.loadUnaligned(fromByteOffset: 4, as: Int64.self))
+                $0.loadLittleEndian(UInt32.self, at: 0),
+                $0.loadLittleEndian(Int64.self, at: 4)
             )
         }
         guard now.millisecondsSince1970 < expires else {

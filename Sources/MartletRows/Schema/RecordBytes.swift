@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Encoding of records: little-endian, fixed fields first, text last. The store reads only records that it wrote, but
-// a disk can damage them. Reading past the end of a record throws an error. Rests on the standard library alone.
+// a disk can damage them. Reading past the end of a record throws an error. Rests on MartletBase.
+
+public import MartletBase
 
 /// Appends fields to a record.
 public struct RecordWriter {
@@ -13,7 +15,7 @@ public struct RecordWriter {
 
     /// Appends an integer, little-endian.
     @inlinable public mutating func append<T: FixedWidthInteger>(_ value: T) {
-        withUnsafeBytes(of: value.littleEndian) { bytes.append(contentsOf: $0) }
+        bytes.append(littleEndian: value)
     }
 
     /// Appends UTF-8 with a u16 byte count before it.
@@ -94,20 +96,5 @@ public struct RecordReader {
             operation: "read \(table.name)", code: 0,
             text: "a record is damaged (at byte \(offset) of \(bytes.count)); run 'martlet check'",
             isFull: false)
-    }
-}
-
-extension UnsafeRawBufferPointer {
-    /// Reads unaligned, because LMDB aligns values to two bytes only.
-    @inlinable public func loadLittleEndian<T: FixedWidthInteger>(_ type: T.Type, at offset: Int)
-        -> T
-    {
-        T(littleEndian: loadUnaligned(fromByteOffset: offset, as: type))
-    }
-
-    /// Reads a big-endian integer at any alignment.
-    @inlinable public func loadBigEndian<T: FixedWidthInteger>(_ type: T.Type, at offset: Int) -> T
-    {
-        T(bigEndian: loadUnaligned(fromByteOffset: offset, as: type))
     }
 }

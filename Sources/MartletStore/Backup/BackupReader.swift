@@ -5,6 +5,7 @@
 // BackupStream.
 
 import Glibc
+import MartletBase
 import MartletCrypto
 import MartletEngine
 import MartletRows

@@ -6,6 +6,7 @@
 
 internal import CLMDB
 import Glibc
+import MartletBase
 import MartletCrypto
 import MartletEngine
 import MartletRows

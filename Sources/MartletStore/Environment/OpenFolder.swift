@@ -6,6 +6,7 @@
 
 internal import CLMDB
 import Glibc
+import MartletBase
 import MartletEngine
 import MartletFiles
 import MartletRows

@@ -61,9 +61,8 @@ struct ChangeBuffer: ~Copyable {
         invariant(value.count <= Int(UInt32.max), "A value of a change has 32 bits of length.")
         reserve(Self.changeBytes + key.count + value.count)
         start.storeBytes(of: kind, toByteOffset: end, as: UInt8.self)
-        start.storeBytes(of: UInt16(key.count).littleEndian, toByteOffset: end + 1, as: UInt16.self)
-        start.storeBytes(
-            of: UInt32(value.count).littleEndian, toByteOffset: end + 3, as: UInt32.self)
+        start.storeLittleEndian(UInt16(key.count), at: end + 1)
+        start.storeLittleEndian(UInt32(value.count), at: end + 3)
         end += Self.changeBytes
         if let bytes = key.baseAddress { memcpy(start + end, bytes, key.count) }
         end += key.count
@@ -90,13 +89,12 @@ struct ChangeBuffer: ~Copyable {
             (end + JournalFile.blockBytes - 1) / JournalFile.blockBytes * JournalFile.blockBytes
         invariant(whole <= capacity, "A record has room for its last block.")
         memset(start + end, 0, whole - end)
-        start.storeBytes(of: Self.magic.littleEndian, as: UInt64.self)
-        start.storeBytes(of: number.littleEndian, toByteOffset: 16, as: UInt64.self)
-        start.storeBytes(
-            of: UInt64(end - Self.headerBytes).littleEndian, toByteOffset: 24, as: UInt64.self)
+        start.storeLittleEndian(Self.magic, at: 0)
+        start.storeLittleEndian(number, at: 16)
+        start.storeLittleEndian(UInt64(end - Self.headerBytes), at: 24)
         let checksum = JournalFile.checksum(
             UnsafeRawBufferPointer(start: start + 16, count: end - 16), seed: seed)
-        start.storeBytes(of: checksum.littleEndian, toByteOffset: 8, as: UInt64.self)
+        start.storeLittleEndian(checksum, at: 8)
         return UnsafeRawBufferPointer(start: start, count: whole)
     }
 

@@ -86,7 +86,7 @@ final class JournalFile {
     /// sum must wait for the previous step.
     static func checksum(_ bytes: UnsafeRawBufferPointer, seed: UInt64 = 1) -> UInt64 {
         func word(_ at: Int) -> UInt64 {
-            UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: at, as: UInt64.self))
+            bytes.loadLittleEndian(UInt64.self, at: at)
         }
         func next(_ sum: UInt64, _ word: UInt64) -> UInt64 {
             let mixed = (sum ^ word) &* 0xFF51_AFD7_ED55_8CCD

@@ -39,17 +39,13 @@ struct RedoWriter {
     private mutating func append(_ table: Table, _ key: UnsafeRawBufferPointer) {
         invariant(key.count <= Int(UInt16.max), "A key of an operation has 16 bits of length.")
         bytes.append(UInt8(table.rawValue))
-        append(UInt16(key.count))
+        bytes.append(littleEndian: UInt16(key.count))
         bytes.append(contentsOf: key)
-    }
-
-    private mutating func append(_ number: some FixedWidthInteger) {
-        withUnsafeBytes(of: number.littleEndian) { bytes.append(contentsOf: $0) }
     }
 
     private mutating func append(byteCount: Int) {
         invariant(byteCount <= Int(UInt32.max), "A value of an operation has 32 bits of length.")
-        append(UInt32(byteCount))
+        bytes.append(littleEndian: UInt32(byteCount))
     }
 
     mutating func put(
