@@ -51,21 +51,6 @@ extension Committer {
     /// Whether a loop or caller sends now-or-never messages itself.
     package var sendsNowOrNever: Bool { node?.sendsNowOrNever ?? true }
 
-    /// Begins to count a fanout.
-    /// - Parameters:
-    ///   - loops: how many loops hear of it.
-    ///   - isForNodes: whether other nodes do.
-    package func begin(
-        _ progress: FanoutProgress?, loops: Int, isForNodes: Bool = true, at now: Instant
-    ) {
-        guard let progress else { return }
-        if isForNodes, let node {
-            node.begin(progress, loops: loops, at: now)
-        } else {
-            progress.begin(loops: loops, at: now)
-        }
-    }
-
     /// Hands fanouts to the other nodes, and then to our own loops.
     /// - Parameter loops: tells the loops.
     package func tellNodes(nowOrNever fanouts: [Fanout], loops: () -> Void) {

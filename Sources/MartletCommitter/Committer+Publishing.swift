@@ -109,6 +109,21 @@ extension Committer {
         }
     }
 
+    /// Begins to count a fanout.
+    /// - Parameters:
+    ///   - loops: how many loops hear of it.
+    ///   - isForNodes: whether other nodes do.
+    package func begin(
+        _ progress: FanoutProgress?, loops: Int, isForNodes: Bool = true, at now: Instant
+    ) {
+        guard let progress else { return }
+        if isForNodes, let node {
+            node.begin(progress, loops: loops, at: now)
+        } else {
+            progress.begin(loops: loops, at: now)
+        }
+    }
+
     /// OPS-10: counts a refused command.
     package func noteRefusal(of command: Command, _ error: MartletError) {
         switch command.scope {

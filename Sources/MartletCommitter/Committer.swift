@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The only thread that writes to the store. The committer takes all waiting requests, applies them in one
-// transaction and makes the transaction durable with one fsync. Only then are the callers and loops told. While
-// the disk works, the next batch gathers.
+// The only thread that writes to the store. The committer applies waiting requests, as many as WaitingCommands gives, in one
+// transaction, and makes the transaction durable with one synced write of the journal. Only then are the callers and loops
+// told. While the disk works, the next batch gathers.
 //
 // A transaction is bounded in time. While the committer applies commands, it looks into its inbox every 100 µs.
 // If a project without commands in the transaction waits there, the committer leaves the rest of the commands

@@ -5,8 +5,7 @@
 //     0     4   5          13        21       29    30    31     32     34    34+from
 //     len   10  stream ID  accepted  expires  kind  prio  flags  count  from  [number] message …
 //
-// All fields before `from` stand at fixed offsets. So the broker can change the stream ID of a written frame in
-// place. Rests only on the byte order in the document WireProtocol.
+// All fields before `from` stand at fixed offsets. Rests only on the byte order in the document WireProtocol.
 
 public import MartletBase
 

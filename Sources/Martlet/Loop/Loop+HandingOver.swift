@@ -11,7 +11,7 @@ import MartletTransport
 
 /// What waits for the committer, in the order in which it is to be applied.
 struct HandOver {
-    /// Milliseconds for which acknowledgements gather before the committer is told. Acknowledgements lost in a
+    /// Least milliseconds between two batches of acknowledgements; the first after a rest goes at once. Those lost in a
     /// crash cost one more delivery, and the device drops the repeated message.
     static let acknowledgeMilliseconds: Int64 = 50
     /// REP-1: milliseconds for which counts of sent messages wait to be handed over together with

@@ -3,7 +3,7 @@
 // A loop: a thread with its transport, its connections and its part of each fanout. A turn handles the events of the
 // kernel and the messages of other threads, works through some blocks of fanouts, and hands all sends to the
 // kernel in one call. The loop is a ~Copyable value on the stack of its thread, and no other thread sees the
-// value. So no lock, reference count or check for exclusive access lies on the way of a message. Rests on
+// value. So no lock, reference count or check for exclusive access lies on the way of a message to a device. Rests on
 // Delivery and on the transport's interface.
 
 import Glibc

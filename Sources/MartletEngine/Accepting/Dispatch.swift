@@ -216,3 +216,21 @@ struct TopicAudience {
     /// Forgets all distributions, because more instances may have become inactive.
     mutating func forgetDistributions() { known.removeAll() }
 }
+
+extension Dispatch {
+    /// A variant's fanouts. A message to one token gets a fanout for one instance, which doesn't wait for those in progress
+    /// (FAN-5).
+    func fanouts(
+        of variant: DispatchVariant, _ header: MessageHeader, to recipients: Recipients,
+        in project: Project, _ progress: FanoutProgress?
+    ) -> [Fanout] {
+        func fanout(_ recipients: Recipients) -> Fanout {
+            Fanout(
+                project: project.number, header: header, body: variant.variant.body,
+                recipients: recipients, position: project.lastSequence, weight: project.weight,
+                progress: progress)
+        }
+        if case .one = recipients { return [fanout(recipients)] }
+        return target.isFanout ? [fanout(recipients)] : recipients.single.map(fanout)
+    }
+}

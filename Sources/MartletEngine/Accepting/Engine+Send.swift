@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Accepts a message. Its target becomes a set of instances as of now (CON-5). Message and set are stored once, until every
-// recipient has the message. So the cost is per block of instances, not per instance. Rests on Audiences and DeviceRates.
+// Accepts a message. Its target becomes a set of instances as of now (CON-5). Message and set are stored once, and go when
+// every recipient has the message: for a large set a later job finds that out. So the cost is per block of instances, not per instance. Rests on Audiences and DeviceRates.
 
 import MartletBase
 import MartletBits
