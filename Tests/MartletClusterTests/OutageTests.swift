@@ -233,9 +233,9 @@ struct OutageTests {
         #expect(try say(sender, to: other, bench) == .welcome(acknowledgedThrough: 0))
 
         bench.faults.cutOff.withLock { $0 = [] }
-        let patience = Patience("the node does not serve again")
+        let again = Patience("the node does not serve again")
         while try say(hello(of: credentials), to: cut, bench) == .refused(.unavailable) {
-            try patience.wait()
+            try again.wait()
         }
         try bench.waitUntilEqual(other, cut)
         try await bench.end()

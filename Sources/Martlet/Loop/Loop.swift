@@ -163,7 +163,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         }
         guard delivery.fanoutCount > 0 else { return idleMilliseconds() }
         // Fanouts wait for the ceiling alone.
-        guard let wait = pace.wait(at: context.clock()), wait > 0 else { return 0 }
+        guard pace.hasCeiling, let wait = pace.wait(at: context.clock()), wait > 0 else { return 0 }
         return min(wait, idleMilliseconds())
     }
 

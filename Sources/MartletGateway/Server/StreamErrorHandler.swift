@@ -18,8 +18,13 @@ final class StreamErrorHandler: ChannelInboundHandler {
     init(_ bytes: PeerBytesHandler) { self.bytes = bytes }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        if error is any NIOHTTP2Error, !bytes.hasToldError { return }
-        context.fireErrorCaught(error)
+        switch error {
+        // NIO could not write what the connection needs: after a GOAWAY of ours, another one.
+        case is NIOHTTP2Errors.RaisedGoawayLastStreamID, is NIOHTTP2Errors.UnableToSerializeFrame:
+            context.fireErrorCaught(error)
+        case is any NIOHTTP2Error where !bytes.hasToldError: return
+        default: context.fireErrorCaught(error)
+        }
     }
 }
 
