@@ -126,7 +126,7 @@ extension OverHTTP {
                     idle.append(peer)
                 }
                 // The loops are not in step: any of the peers is refused.
-                while ((try? figure("martlet_strangers_turned_away_total", served)) ?? 0) == 0 {}
+                while served.broker.statistics.turnedAwayCount == 0 {}
                 #expect(try sends(served))
                 withExtendedLifetime(idle) {}
             }
@@ -220,8 +220,7 @@ extension OverHTTP {
                 var peers: [HTTPPeer] = []
                 // One is too many.
                 for _ in 0..<33 { peers.append(try webSocket(served, bytes: 16_000)) }
-                // Who asks may be refused itself, until that one is closed.
-                while ((try? figure("martlet_strangers_turned_away_total", served)) ?? 0) == 0 {}
+                while served.broker.statistics.turnedAwayCount == 0 {}
                 while try strangerBytes(served) < Limits.httpStrangerBytesPerAddressMax - 20_000 {}
                 #expect(try strangerBytes(served) <= Limits.httpStrangerBytesPerAddressMax)
                 #expect(try sends(served))
