@@ -95,7 +95,7 @@ struct OptionTests {
         }
         var count = 0
         // Without optimisation ArgumentParser checks every command that it parses: a part of the options is tried.
-        for at in stride(from: 0, to: options.count, by: rounds(40) == 40 ? 1 : 4) {
+        for at in stride(from: 0, to: options.count, by: rounds(50) == 50 ? 1 : 4) {
             let (words, option) = options[at]
             let name = "--" + (option.names?.first?.name ?? "")
             do {
@@ -112,6 +112,6 @@ struct OptionTests {
                     "\(words) \(name): \(option.abstract ?? "")")
             }
         }
-        #expect(count > rounds(40))
+        #expect(count > rounds(50))
     }
 }

@@ -127,6 +127,9 @@ extension OverHTTP {
                 }
                 // The loops are not in step: any of the peers is refused.
                 while served.broker.statistics.turnedAwayCount == 0 {}
+                let late = try served.peer()
+                late.write(head("/token", 16_000) + String(repeating: "x", count: 15_000))
+                #expect(try late.answer().status == 503)
                 #expect(try sends(served))
                 withExtendedLifetime(idle) {}
             }
@@ -274,8 +277,9 @@ extension OverHTTP {
                     if said.hasSuffix("\r\n\r\n") { #expect(try peer.answer().status == 200) }
                     idle.append(peer)
                 }
-                // A loop that is behind may yet accept silent ones, and ends this one for them.
-                for _ in 0..<10 { while (try? sends(served)) == nil {} }
+                // A loop that is behind may yet accept silent ones, and would end this one for them.
+                while served.broker.statistics.turnedAwayCount < 12 - 5 {}
+                for _ in 0..<10 { #expect(try sends(served)) }
                 // The oldest went first, and the caller with a right credential stays.
                 try idle[0].end()
                 caller.request("POST", Self.send, headers: bearer(served), Self.message)

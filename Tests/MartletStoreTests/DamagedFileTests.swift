@@ -9,7 +9,6 @@ import MartletBase
 import MartletEngine
 import MartletRows
 import MartletStore
-import TestSupport
 import Testing
 
 @Suite("Data files that were cut off")
@@ -39,7 +38,7 @@ struct DamagedFileTests {
         var instances: [Instance] = []
         var (refused, cutCount) = (0, 0)
         // Of each ten the last is cut.
-        for round in 0..<max(20, rounds(60)) {
+        for round in 0..<60 {
             instances += try bench.register(random.number(1...60), in: "tides")
             // Those who leave free pages of every table.
             for _ in 0..<random.number(0...50) where !instances.isEmpty {
@@ -64,6 +63,6 @@ struct DamagedFileTests {
                 refused += 1
             }
         }
-        #expect(refused > cutCount / 3, "Many files that lack pages lack one that is needed.")
+        #expect(refused > cutCount / 2, "Most files that lack pages lack one that is needed.")
     }
 }
