@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much a loop does in a turn, and what it puts off. Between two turns it hears of new messages, so long turns delay
-// them, and short turns send them one by one. Rests on DeliveryCeiling and ArrivalWaits.
+// How much a loop does in one turn, and what it leaves for the next. A loop hears of new messages between turns: if turns are
+// long, messages wait, and if they are short, each is sent by itself. Rests on DeliveryCeiling and ArrivalWaits.
 
 import MartletBase
 import MartletDelivery

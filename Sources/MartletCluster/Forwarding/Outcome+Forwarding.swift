@@ -2,9 +2,9 @@
 //
 // The outcomes of forwarded commands as bytes, for the way back to the node whose client waits. An outcome has two
 // parts. The answer is for the client, and travels here. The work for loops and books (fanouts, and a device's
-// now-or-never message) belongs to the active node and to the events of rows, which every node is told of; a node that
-// took the work from the answer too would do the work twice. So an outcome that was read has no fanouts and no passing
-// message. Rests on the fields of the other files.
+// now-or-never message) is the active node's, and the others learn of it from the events of rows. A node that took it from
+// the answer too would do it twice, so an outcome that was read has no fanouts and no message of a device. Rests on the
+// fields of the other files.
 
 import MartletBase
 package import MartletEngine

@@ -9,7 +9,7 @@ import MartletThreads
 extension Committer {
     /// When the question of a caller came.
     private enum Asked {
-        /// The question waits, and is counted: whoever gets this takes it out of the count.
+        /// The question has to wait, from this instant on. It is counted as waiting until its caller calls `endWait`.
         case at(UInt64)
         /// No need to wait: the store is new enough, or the question is refused.
         case settled(MartletError?)

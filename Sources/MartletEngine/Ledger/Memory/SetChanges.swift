@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tells for each project which transaction last changed a set of its instances. Whoever keeps a set in memory compares
-// numbers here instead of reading the set again. The writer notes its transaction before the commit, so nobody sees the
+// The last transaction that changed any of a project's sets of instances, by project. Whoever keeps a set in memory
+// compares this number instead of reading the set again. The writer notes its transaction before the commit, so nobody sees the
 // change without the note. If the transaction then fails, readers read once too often. Rests on Synchronization.
 
 import MartletBase

@@ -13,7 +13,7 @@ final class SettlingProgress {
     let ordinal: Ordinal
     let holder: Holder
     let taker: Taker
-    /// Whether this is for a collection, which is told of all fanouts stored for the instance.
+    /// Whether a collection asked for this. It has to hear of every fanout stored for the instance.
     let isCollecting: Bool
     /// The mailbox's state when settling began.
     let state: MailboxState
