@@ -24,7 +24,7 @@ BROKERS = r"^Martlet(Client)?Tests\."
 PROCESSES = r"^EndToEndTests\."
 # What takes minutes: histories, worlds, stores grown large, and mailboxes of tens of thousands.
 LENGTHY = (r"^SimulationTests\.|^Martlet(Cluster|Mailbox)Tests\.HistoryTests/"
-           r"|[./](DamagedFileTests/|DayReportTests/bounded|PassTests/|SetFormTests/|StorageReturnTests/)")
+           r"|[./](DayReportTests/bounded|PassTests/|SetFormTests/|StorageReturnTests/)")
 # Other people's software, PostgreSQL among it, disks that fail, brokers that are killed fifty times, and backups read whole.
 FOREIGN = (CLUSTER + r"|[./](AdminSDK\w*|APNs|Backup\w*|ConsoleBrowser|Crash|DiscoveryClient|DiskFailure|Encryption|PushClient"
            r"|Slixmpp|WebClient|WebPush)Tests/")
